@@ -83,7 +83,7 @@ READ = f"""
 import sys, duckdb
 columns = {COLUMNS!r}
 hashed = "sum(hash(" + columns + ")::hugeint)"
-print(duckdb.sql(f"select count(*), {{hashed}} from read_parquet('{{sys.argv[1]}}/*.parquet')").fetchone())
+print(duckdb.sql(f"select count(*), {{hashed}} from read_parquet('{{sys.argv[1]}}/*.parquet')").fetchall())
 """
 
 WRITE = f"""
