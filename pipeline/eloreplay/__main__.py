@@ -1,0 +1,5 @@
+"""`python -m eloreplay`."""
+
+from eloreplay.cli import entry
+
+entry()

@@ -1,0 +1,208 @@
+"""One whole run, from files to a published folder: the door, the fold, the tables, the switch."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eloreplay.errors import InputRefused
+from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
+from eloreplay.instants import show_us
+from eloreplay.publish import BoardOptions, versions, write_manifest, write_tables, write_views
+from eloreplay.queries import DEFAULT_MEMORY, Database
+from eloreplay.replay import replay
+from eloreplay.rules import Ruleset
+from eloreplay.store import OutputFolder, hold
+
+#: Fewer new rows than this are not judged by their own share: one bad row of three is no 33 % of a night.
+NEW_ROWS_WORTH_A_SHARE = 10
+#: Bytes a run needs on the disk for each row it reads (working database, spill and timeline, measured, with some room), and a base.
+BYTES_A_ROW, BYTES_A_RUN = 160, 64 << 20
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run works; none of it can change a rating.
+
+    Attributes:
+        chunk: "month", "week" or "day".
+        threads: of DuckDB.
+        memory_limit: of DuckDB, as it writes it ("1GB").
+        max_rejected: largest share of refused rows that is still published.
+        keep: published runs that are kept, the present one included.
+        board: who stands on the leaderboard.
+    """
+
+    chunk: str = "month"
+    threads: int = 2
+    memory_limit: str = DEFAULT_MEMORY
+    max_rejected: float = 0.01
+    keep: int = 3
+    board: BoardOptions = field(default_factory=BoardOptions)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A published run: where it stands and what its manifest says."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+
+def backfill(
+    inputs: Inputs,
+    ruleset: Ruleset,
+    out: Path,
+    as_of_us: int,
+    options: RunOptions,
+    report: Report,
+    note: Callable[[str], None],
+) -> RunResult:
+    """Recompute everything from `inputs` under `ruleset` and publish it in `out`.
+
+    Args:
+        inputs: what to read.
+        ruleset: the settled rules.
+        out: the output folder.
+        as_of_us: games after this instant are held.
+        options: how to work.
+        report: told how far it is.
+        note: told what a person should know.
+
+    Raises:
+        EloreplayError: of the kind that the exit code says; the last published run then stands as it was.
+    """
+    found = find_inputs(inputs)
+    with hold(out) as folder:
+        for text in folder.notes:
+            note(text)
+        run = folder.begin()
+        try:
+            rows = sum(source.rows for sources in found.values() for source in sources)
+            folder.require_space(rows * BYTES_A_ROW + BYTES_A_RUN)
+            return _run(folder, run, inputs, found, ruleset, as_of_us, options, report, note)
+        finally:
+            folder.clean()
+
+
+def _run(
+    folder: OutputFolder,
+    run: Path,
+    inputs: Inputs,
+    found: dict[str, Any],
+    ruleset: Ruleset,
+    as_of_us: int,
+    options: RunOptions,
+    report: Report,
+    note: Callable[[str], None],
+) -> RunResult:
+    clock = _Clock()
+    pool = inputs.pool is not None
+    database = Database(
+        folder.work / "stage.duckdb",
+        threads=options.threads,
+        memory_limit=options.memory_limit,
+        spill=folder.work / "spill",
+    )
+    try:
+        intake = open_door(database, inputs, found, ruleset, as_of_us, report)
+        for text in intake.notes:
+            note(text)
+        clock.lap("input")
+        _stop_if_too_many_refused(database, folder, intake, options.max_rejected, pool)
+        result = replay(
+            database,
+            ruleset,
+            intake,
+            chunk=options.chunk,
+            folder=run / "timeline",
+            pool=pool,
+            as_of_us=as_of_us,
+            report=report,
+        )
+        clock.lap("rating")
+        report("writing tables", 0, 0)
+        write_tables(database, run, result, intake, ruleset, options.board, pool)
+    finally:
+        database.close()
+    target = folder.next_run()
+    write_views(run, target.absolute(), pool)
+    clock.lap("tables")
+    manifest = {
+        "run": target.name,
+        "rules": {"name": ruleset.name, "digest": ruleset.digest, "content": ruleset.as_dict()},
+        "as_of": show_us(as_of_us),
+        "as_of_us": as_of_us,
+        "rows_read": intake.rows_read,
+        "bins": intake.bins,
+        "award_rows_read": intake.award_rows_read,
+        "award_bins": intake.award_bins,
+        "players": len(result.state),
+        "inputs": intake.inputs,
+        "input_options": {**dataclasses.asdict(inputs), "mapping": _mapping(inputs)},
+        "options": dataclasses.asdict(options),
+        "versions": versions(),
+        "notes": intake.notes,
+        "chunks": result.chunks,
+        "timings": clock.timings(result.elapsed_s),
+    }
+    write_manifest(run / "manifest.json", manifest)
+    report("publishing", 0, 0)
+    return RunResult(folder.publish(options.keep), manifest)
+
+
+def _mapping(inputs: Inputs) -> dict[str, Any]:
+    mapping = inputs.mapping
+    return {"columns": mapping.sources, "naive": mapping.naive, "file": None if mapping.file is None else str(mapping.file)}
+
+
+def _stop_if_too_many_refused(
+    database: Database, folder: OutputFolder, intake: Intake, max_rejected: float, pool: bool
+) -> None:
+    """Stop before anything is published when too many rows are refused; they are written out all the same.
+
+    In a backfill every row is new, so both shares of the specification are one.
+    """
+    for what, refused, rows, bins in (
+        ("rows", intake.rejected, intake.rows_read, intake.bins),
+        ("awards", intake.award_rejected, intake.award_rows_read, intake.award_bins),
+    ):
+        if refused <= max_rejected * rows:
+            continue
+        target = folder.root / "refused"
+        target.mkdir(exist_ok=True)
+        write_refused(database, intake, target / "rejected.parquet", pool)
+        if intake.award_sources:
+            write_refused_awards(database, intake, target / "rejected_awards.parquet", pool)
+        reasons = bins["rejected"]
+        assert isinstance(reasons, dict)
+        listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items() if count)
+        raise InputRefused(
+            f"{refused} of {rows} {what} read are refused ({refused / rows:.2%}; {listed}), more than --max-rejected "
+            f"{max_rejected:.2%} allows; nothing was published. The refused rows, with file and row, are in {target}: mend them at "
+            "their source, void them by the columns file, or raise --max-rejected"
+        )
+
+
+class _Clock:
+    """Seconds by step of a run."""
+
+    def __init__(self) -> None:
+        self._started = self._last = time.perf_counter()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self._laps[name] = now - self._last
+        self._last = now
+
+    def timings(self, fold: dict[str, float]) -> dict[str, float]:
+        """Seconds: `input`, then the parts of the fold, `tables`, `total`; `other` is what no part claims."""
+        total = time.perf_counter() - self._started
+        parts = {"input": self._laps["input"], **fold, "tables": self._laps["tables"]}
+        parts["other"] = max(0.0, total - sum(parts.values()))
+        return {name: round(seconds, 3) for name, seconds in {**parts, "total": total}.items()}

@@ -1,0 +1,258 @@
+"""The command line: parse, call, exit code. Everything heavy is imported inside the commands, so that help answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eloreplay import __version__
+from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
+
+
+class _Instant(click.ParamType):
+    """An ISO 8601 instant; UTC unless it carries a zone."""
+
+    name = "instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from eloreplay.instants import parse_us
+
+        try:
+            return value if isinstance(value, int) else parse_us(value)
+        except ValueError:
+            self.fail(f"{value!r} is not an instant such as 2026-10-01 or 2026-10-01T00:00:00Z", param, ctx)
+
+
+class _Since(click.ParamType):
+    """VERSION=INSTANT."""
+
+    name = "version=instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        version, sign, instant = value.rpartition("=")
+        if not sign or not version:
+            self.fail(f"{value!r} is not VERSION=INSTANT such as 1.2.0=2026-03-22", param, ctx)
+        return version, _Instant().convert(instant, param, ctx)
+
+
+class _Share(click.ParamType):
+    """A share such as 0.01 or 1%."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is not a share between 0 and 1, such as 0.01 or 1%", param, ctx)
+        return share
+
+
+_EXISTING = click.Path(path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="eloreplay")
+def cli() -> None:
+    """Recompute every rating of a game site from its history: exactly, fast, and with a check against real results."""
+
+
+def _output_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of every command that works for a while."""
+    for option in (
+        click.option("--quiet", is_flag=True, help="Say nothing unless something fails."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON line a step, for machines."),
+        click.option(
+            "--memory-limit", default="1GB", show_default=True, metavar="SIZE", help="Memory that queries may use before they spill."
+        ),
+        click.option(
+            "--threads", type=click.IntRange(1, 1024), default=None, help="Threads of the queries; all cores unless given."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _input_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what is read."""
+    for option in (
+        click.option("--pool", metavar="COLUMN", help="Column of the ladder; every ladder has ratings of its own."),
+        click.option("--start-ratings", metavar="FILE", help="Parquet: player_id, rating, and perhaps games, experience."),
+        click.option("--exclude-players", metavar="FILE", help="Parquet: player_id; their games are unrated, both ways."),
+        click.option("--aliases", metavar="FILE", help="Parquet: alias_id, player_id; merges accounts."),
+        click.option("--awards", metavar="FILE", help="Parquet: award_id, awarded_at, player_id, points, reason."),
+        click.option("--columns", type=_EXISTING, metavar="FILE", help="TOML that maps your columns to ours."),
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@click.argument("games", nargs=-1, required=True)
+@click.option("--rules", required=True, metavar="NAME|FILE", help="A shipped ruleset or a TOML file.")
+@click.option("--out", required=True, type=_EXISTING, metavar="DIR", help="Output folder: new, empty or one of ours.")
+@_input_options
+@click.option("--as-of", type=_Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
+@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option(
+    "--chunk", type=click.Choice(["month", "week", "day"]), default="month", show_default=True, help="Length of a timeline file."
+)
+@click.option("--max-rejected", type=_Share(), default="1%", show_default=True, help="Largest share of refused rows.")
+@click.option("--top", type=click.IntRange(1), default=100, show_default=True, help="Length of the leaderboard.")
+@click.option("--min-games", type=click.IntRange(1), default=1, show_default=True, help="Games needed to stand on it.")
+@click.option("--active-days", type=click.IntRange(0, 36500), help="Stand on it only if played in the last N days.")
+@click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="Published runs that are kept.")
+@_output_options
+def backfill(games: tuple[str, ...], **options: Any) -> None:
+    """Rate the whole history in GAMES (files, folders or wildcards) and publish it in DIR."""
+    from eloreplay.backfill import RunOptions
+    from eloreplay.backfill import backfill as run
+    from eloreplay.columns import NO_MAPPING, load_mapping
+    from eloreplay.console import Console
+    from eloreplay.games import Inputs
+    from eloreplay.instants import now_us
+    from eloreplay.overview import overview
+    from eloreplay.publish import BoardOptions
+    from eloreplay.rules import load_ruleset
+
+    as_of_us = options["as_of"] if options["as_of"] is not None else now_us()
+    ruleset = load_ruleset(options["rules"], _since(options["since"]))
+    inputs = Inputs(
+        games=games,
+        mapping=NO_MAPPING if options["columns"] is None else load_mapping(options["columns"]),
+        pool=options["pool"],
+        awards=options["awards"],
+        aliases=options["aliases"],
+        excluded=options["exclude_players"],
+        start_ratings=options["start_ratings"],
+    )
+    settings = RunOptions(
+        chunk=options["chunk"],
+        threads=options["threads"] or os.cpu_count() or 1,
+        memory_limit=_memory(options["memory_limit"]),
+        max_rejected=options["max_rejected"],
+        keep=options["keep"],
+        board=BoardOptions(options["top"], options["min_games"], options["active_days"]),
+    )
+    with Console(_mode(options)) as console:
+        result = run(inputs, ruleset, options["out"], as_of_us, settings, console.report, console.note)
+        if console.mode == "json":
+            console.line({"done": True, "folder": str(result.folder), **result.manifest})
+        elif console.mode == "text":
+            console.text(overview(options["out"], result))
+
+
+@cli.command()
+@click.option("--out", required=True, type=_EXISTING, metavar="DIR", help="Where the files go.")
+@click.option("--games", type=click.IntRange(0), default=200_000, show_default=True)
+@click.option("--players", type=click.IntRange(2), default=3_000, show_default=True)
+@click.option("--months", type=click.IntRange(1), default=6, show_default=True)
+@click.option("--start", default="2026-03-01", show_default=True, help="First day.")
+@click.option("--seed", type=int, default=42, show_default=True)
+@click.option("--clean", is_flag=True, help="Plant no copies, corrections or bad rows.")
+@click.option("--quiet", is_flag=True, help="Say nothing unless something fails.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON line a step, for machines.")
+def simulate(out: Path, games: int, players: int, months: int, start: str, seed: int, clean: bool, **options: Any) -> None:
+    """Make up the history of a backgammon site with known strengths (and known dirt), for trials and measurements."""
+    from eloreplay.console import Console
+    from eloreplay.simulate import simulate as run
+
+    with Console(_mode(options)) as console:
+        try:
+            made = run(
+                out, games=games, players=players, months=months, start=start, seed=seed, clean=clean, progress=console.report
+            )
+        except ValueError as error:
+            raise UsageFault(str(error)) from None
+        planted = ", ".join(f"{count} {kind}" for kind, count in made.planted.items())
+        console.text(f"{made.rows} rows in {len(made.files)} files under {out}; planted: {planted or 'nothing'}")
+        if console.mode == "json":
+            console.line({"done": True, "rows": made.rows, "files": [str(f) for f in made.files], "planted": dict(made.planted)})
+
+
+def _mode(options: dict[str, Any]) -> str:
+    if options["as_json"] and options["quiet"]:
+        raise UsageFault("--json and --quiet exclude each other")
+    return "json" if options["as_json"] else "quiet" if options["quiet"] else "text"
+
+
+def _since(pairs: Sequence[tuple[str, int]]) -> dict[str, int]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageFault(f"--since {name} is given twice")
+    return dict(pairs)
+
+
+def _memory(text: str) -> str:
+    import re
+
+    if not re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*[KMGT]i?B\s*", text, re.IGNORECASE):
+        raise UsageFault(f"--memory-limit {text!r} is not a size such as 1GB or 800MB")
+    return text.strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code and never raises, whatever happens."""
+    try:
+        cli.main(args=None if arguments is None else list(arguments), prog_name="eloreplay", standalone_mode=False)
+        return 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("eloreplay: interrupted; the last published run is as it was", err=True)
+        return 130
+    except EloreplayError as error:
+        click.echo(f"eloreplay: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has gone; there is nobody left to tell.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 1
+    except MemoryError:
+        click.echo("eloreplay: out of memory; lower --memory-limit or take a smaller --chunk", err=True)
+        return EnvironmentFault.exit_code
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"eloreplay: {where}{error.strerror or error}", err=True)
+        return EnvironmentFault.exit_code
+    except Exception as error:
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """A fault of ours: say so in a line, and keep the details where a report can be made from."""
+    if os.environ.get("ELOREPLAY_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    text = (str(error).strip().splitlines() or [""])[0]
+    click.echo(
+        f"eloreplay: unexpected {type(error).__name__}: {text}; the last published run is as it was. This is a fault in eloreplay: "
+        "please report it (ELOREPLAY_TRACEBACK=1 shows where it happened)",
+        err=True,
+    )
+    return EnvironmentFault.exit_code
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())

@@ -1,0 +1,425 @@
+"""The door: every row that comes in ends in exactly one bin, and what is rated stands in one clean table.
+
+Order of work: footers and schemas of all files, then rows (once), then the copies of one game id, then one verdict a row
+(`sql/judged.sql`). Everything is kept in the working database, which spills: memory does not grow with the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eloreplay import columns as contract
+from eloreplay.columns import ColumnMapping
+from eloreplay.errors import InputRefused
+from eloreplay.queries import Database
+from eloreplay.reader import TableReader, TableSpec, TypeLedger
+from eloreplay.rules import Ruleset
+from eloreplay.sources import Source, file_digest, find_sources
+
+PLAYERS = "players"
+GAMES = "games"
+AWARDS = "awards"
+POOL = "pool"
+
+#: (step, done, total): what the door is doing and how far it is; total is 0 when unknown.
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that a run reads.
+
+    Attributes:
+        games: files, folders or wildcards.
+        mapping: the columns file.
+        pool: column of the ladder, or None for one pool.
+        awards: Parquet file or folder; likewise `aliases`, `excluded`, `start_ratings`.
+    """
+
+    games: tuple[str, ...]
+    mapping: ColumnMapping = contract.NO_MAPPING
+    pool: str | None = None
+    awards: str | None = None
+    aliases: str | None = None
+    excluded: str | None = None
+    start_ratings: str | None = None
+
+
+@dataclass
+class Intake:
+    """What came through the door.
+
+    Attributes:
+        rows_read: rows of all game files.
+        bins: bin to rows; `rejected` holds reason to rows. They add up to `rows_read`.
+        award_rows_read: rows of the awards table.
+        award_bins: likewise for awards.
+        inputs: what was read, for the manifest: role, path, bytes, rows, SHA-256.
+        sources: the game files, by their number in `rejected`.
+        award_sources: the award files.
+        game_id_type: SQL type of game ids; likewise `player_id_type`, `award_id_type`, `pool_type`.
+        notes: what a person should know (ignored look-alike columns, unused columns).
+    """
+
+    rows_read: int = 0
+    bins: dict[str, int | dict[str, int]] = field(default_factory=dict)
+    award_rows_read: int = 0
+    award_bins: dict[str, int | dict[str, int]] = field(default_factory=dict)
+    inputs: list[dict[str, object]] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    award_sources: list[Source] = field(default_factory=list)
+    game_id_type: str = "VARCHAR"
+    player_id_type: str = "VARCHAR"
+    award_id_type: str = "VARCHAR"
+    pool_type: str = "VARCHAR"
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rejected(self) -> int:
+        """Number of refused game rows."""
+        return _rejected(self.bins)
+
+    @property
+    def award_rejected(self) -> int:
+        """Number of refused awards."""
+        return _rejected(self.award_bins)
+
+
+def _rejected(bins: dict[str, int | dict[str, int]]) -> int:
+    reasons = bins.get("rejected", {})
+    return sum(reasons.values()) if isinstance(reasons, dict) else 0
+
+
+def find_inputs(inputs: Inputs) -> dict[str, list[Source]]:
+    """The files of every table, footers read. Raises as `find_sources`."""
+    found = {"games": find_sources(inputs.games, "games")}
+    for role, argument in (
+        ("awards", inputs.awards),
+        ("aliases", inputs.aliases),
+        ("excluded players", inputs.excluded),
+        ("start ratings", inputs.start_ratings),
+    ):
+        if argument is not None:
+            found[role] = find_sources([argument], role)
+    return found
+
+
+def open_door(
+    database: Database,
+    inputs: Inputs,
+    found: dict[str, list[Source]],
+    ruleset: Ruleset,
+    as_of_us: int,
+    report: Report,
+) -> Intake:
+    """Read everything into the working database and judge every row.
+
+    Leaves the views `judged` and `awards_judged` and the tables they read, `rule_versions` and `start_ratings`.
+
+    Raises:
+        InputRefused: schema, types, zones, damaged files, bad aliases, start ratings or exclusions.
+        UsageFault: a mapping that is no scalar expression.
+    """
+    intake = Intake(sources=found["games"], award_sources=found.get("awards", []))
+    with ThreadPoolExecutor(1) as hasher:
+        every = [(role, source) for role, sources in found.items() for source in sources]
+        digests = [hasher.submit(file_digest, source) for _, source in every]
+        try:
+            _stage_all(database, inputs, found, ruleset, intake, report)
+        except BaseException:
+            for digest in digests:
+                digest.cancel()
+            raise
+        for (role, source), digest in zip(every, digests, strict=True):
+            intake.inputs.append(
+                {"table": role, "path": source.shown, "bytes": source.size, "rows": source.rows, "sha256": digest.result()}
+            )
+    report("resolving copies", 0, 0)
+    duplicates, conflicts = _resolve_copies(database)
+    _put_settings(database, ruleset, as_of_us)
+    database.create_view("judged", "judged")
+    report("judging rows", 0, 0)
+    intake.rows_read = sum(source.rows for source in intake.sources)
+    intake.bins = _bins(
+        dict(database.rows("verdict_counts")),
+        contract.GAME_BINS,
+        contract.REJECTION_REASONS,
+        {"duplicate": duplicates, "conflicting_copies": conflicts},
+    )
+    database.create_table("awards_judged", "awards_judged")
+    verdicts = database.connection.execute("select verdict, count(*) from awards_judged group by verdict").fetchall()
+    intake.award_rows_read = sum(source.rows for source in intake.award_sources)
+    intake.award_bins = _bins(dict(verdicts), contract.AWARD_BINS, contract.AWARD_REJECTION_REASONS, {})
+    return intake
+
+
+def _stage_all(
+    database: Database,
+    inputs: Inputs,
+    found: dict[str, list[Source]],
+    ruleset: Ruleset,
+    intake: Intake,
+    report: Report,
+) -> None:
+    """Plan every file of every table, then read the rows: nothing is read before all schemas are known to be right."""
+    ledger = TypeLedger()
+    needed = frozenset({"match_length"} if ruleset.uses.match_length else ())
+    games = TableReader(
+        database,
+        TableSpec(
+            "games",
+            contract.GAME_COLUMNS,
+            {"game_id": GAMES, "winner_id": PLAYERS, "loser_id": PLAYERS, "pool": POOL},
+            inputs.mapping,
+            needed,
+            inputs.pool,
+        ),
+        ledger,
+    )
+    games.plan(found["games"])
+    readers = {
+        "awards": TableReader(
+            database,
+            TableSpec(
+                "awards",
+                contract.AWARD_COLUMNS,
+                {"award_id": AWARDS, "player_id": PLAYERS, "pool": POOL},
+                ColumnMapping({}, inputs.mapping.naive),
+                pool=inputs.pool,
+            ),
+            _with_own_zone(ledger),
+        ),
+        "aliases": TableReader(
+            database, TableSpec("aliases", contract.ALIAS_COLUMNS, {"alias_id": PLAYERS, "player_id": PLAYERS}), ledger
+        ),
+        "excluded players": TableReader(
+            database, TableSpec("excluded players", contract.EXCLUDED_COLUMNS, {"player_id": PLAYERS}), ledger
+        ),
+        "start ratings": TableReader(
+            database,
+            TableSpec(
+                "start ratings", contract.START_COLUMNS, {"player_id": PLAYERS, "pool": POOL}, pool=inputs.pool
+            ),
+            ledger,
+        ),
+    }
+    for role, reader in readers.items():
+        reader.plan(found.get(role, []))
+
+    games.create("staged")
+    total = sum(source.rows for source in found["games"])
+    games.stage("staged", found["games"], lambda _files, rows: report("reading", rows, total))
+    tables = {
+        "awards": ("awards_staged", "awarded_us"),
+        "aliases": ("aliases_staged", "played_us"),
+        "excluded players": ("excluded_staged", "played_us"),
+        "start ratings": ("starts_staged", "played_us"),
+    }
+    for role, reader in readers.items():
+        table, time_name = tables[role]
+        reader.create(table, time_name)
+        reader.stage(table, found.get(role, []))
+    _put_aliases(database, found.get("aliases", []))
+    _put_excluded(database, found.get("excluded players", []))
+    _put_start_ratings(database, found.get("start ratings", []), ruleset)
+
+    intake.game_id_type = ledger.id_type(GAMES)
+    intake.player_id_type = ledger.id_type(PLAYERS)
+    intake.award_id_type = ledger.id_type(AWARDS)
+    intake.pool_type = "VARCHAR" if inputs.pool is None else ledger.id_type(POOL)
+    intake.notes.extend(games.notes)
+    uses = ruleset.uses
+    given = set(inputs.mapping.sources) | {name for source in found["games"] for name in source.names}
+    for name in ("weight", "advantage"):
+        if name in given and not getattr(uses, name):
+            intake.notes.append(f"the games have a column '{name}', which the rules {ruleset.name} do not use")
+
+
+def _with_own_zone(ledger: TypeLedger) -> TypeLedger:
+    """The same ids, but stamps of their own: awards may carry a zone where games are declared naive, or the other way round."""
+    return TypeLedger(id_types=ledger.id_types)
+
+
+def _resolve_copies(database: Database) -> tuple[int, int]:
+    """Take the copies that do not stay out of `staged`; returns (duplicates, rows of conflicting copies)."""
+    database.create_table("repeated", "repeated_ids")
+    database.create_table("copy_verdicts", "copy_verdicts")
+    database.execute(
+        "create or replace table conflicting as select staged.* from staged semi join "
+        "(select row_key from copy_verdicts where verdict = 'conflicting_copies') as verdicts on staged.rowid = verdicts.row_key"
+    )
+    counts = dict(
+        database.connection.execute("select verdict, count(*) from copy_verdicts group by verdict").fetchall()
+    )
+    if counts:
+        database.execute("delete from staged where rowid in (select row_key from copy_verdicts)")
+    return counts.get("duplicate", 0), counts.get("conflicting_copies", 0)
+
+
+def _bins(
+    verdicts: dict[str, int], bins: Sequence[str], reasons: Sequence[str], extra: dict[str, int]
+) -> dict[str, int | dict[str, int]]:
+    """Every bin and every reason, also at 0."""
+    counted = {**verdicts, **{key: verdicts.get(key, 0) + value for key, value in extra.items()}}
+    result: dict[str, int | dict[str, int]] = {name: counted.get(name, 0) for name in bins}
+    result["rejected"] = {reason: counted.get(reason, 0) for reason in reasons}
+    return result
+
+
+def _put_settings(database: Database, ruleset: Ruleset, as_of_us: int) -> None:
+    uses = ruleset.uses
+    modes = ruleset.modes
+    database.put(
+        "settings",
+        pa.table(
+            {
+                "as_of_us": pa.array([as_of_us], pa.int64()),
+                "all_modes": [modes.rated == "all"],
+                "uses_cube": [uses.cube],
+                "max_cube": pa.array([ruleset.max_cube], pa.int64()),
+                "uses_match_length": [uses.match_length],
+                "max_match_length": pa.array([ruleset.max_match_length], pa.int64()),
+                "uses_result": [uses.result],
+                "uses_weight": [uses.weight],
+                "uses_advantage": [uses.advantage],
+                "first_rule_us": pa.array([ruleset.version[0].start_us], pa.int64()),
+                "whole_points": [ruleset.integer_ratings],
+            }
+        ),
+    )
+    rated = [] if modes.rated == "all" else list(modes.rated)
+    names = [*rated, *modes.unrated]
+    database.put(
+        "known_modes",
+        pa.table({"mode": pa.array(names, pa.string()), "is_rated": pa.array([n in rated for n in names], pa.bool_())}),
+    )
+    versions = ruleset.version_table()
+    types = {
+        "version_index": pa.int64(),
+        "from_us": pa.int64(),
+        "heavy_games": pa.int64(),
+        "heavy_k": pa.float64(),
+        "rule_version": pa.string(),
+        "cube_rule": pa.string(),
+    }
+    database.put(
+        "rule_versions",
+        pa.table(
+            {
+                name: pa.array(values, types.get(name, pa.bool_() if isinstance(values[0], bool) else pa.float64()))
+                for name, values in versions.items()
+            }
+        ),
+    )
+
+
+def _frame(database: Database, table: str) -> pl.DataFrame:
+    frame = pl.from_arrow(database.arrow_of(f"select * from {table} order by file_no, row_no"))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _refuse_row(sources: list[Source], row: dict[str, object], fault: str) -> InputRefused:
+    source = sources[int(str(row["file_no"]))]
+    return InputRefused(f"{source.shown}: row {row['row_no']}: {fault}; correct the table and run again")
+
+
+def _put_aliases(database: Database, sources: list[Source]) -> None:
+    """The table `aliases` with chains resolved.
+
+    Raises:
+        InputRefused: a missing id, two targets for one alias, or a cycle.
+    """
+    frame = _frame(database, "aliases_staged")
+    for row in frame.filter(pl.col("alias_id").is_null() | pl.col("player_id").is_null()).head(1).iter_rows(named=True):
+        raise _refuse_row(sources, row, "alias_id or player_id is missing")
+    links = frame.select("alias_id", "player_id", "file_no", "row_no").unique(
+        ["alias_id", "player_id"], keep="first", maintain_order=True
+    )
+    for row in links.filter(pl.col("alias_id").is_duplicated()).head(1).iter_rows(named=True):
+        raise _refuse_row(sources, row, f"alias {row['alias_id']!r} stands for two different players")
+    step = links.select("alias_id", "player_id")
+    # Pointer doubling: after k rounds every link spans up to 2^k steps, so a chain of n aliases is short after log2(n) rounds.
+    for _ in range(max(1, step.height).bit_length() + 1):
+        step = step.join(step.rename({"alias_id": "player_id", "player_id": "further"}), on="player_id", how="left").select(
+            "alias_id", pl.coalesce("further", "player_id").alias("player_id")
+        )
+    circular = step.filter(pl.col("player_id").is_in(step["alias_id"].implode()))
+    if circular.height:
+        name = circular.sort("player_id")["player_id"][0]
+        row = links.filter(pl.col("alias_id") == name).row(0, named=True)
+        raise _refuse_row(sources, row, f"the aliases go in a circle through {name!r}")
+    database.put("aliases", step.sort("alias_id").to_arrow())
+
+
+def _put_excluded(database: Database, sources: list[Source]) -> None:
+    """The table `excluded`; an alias in the list means the player behind it."""
+    frame = _frame(database, "excluded_staged")
+    for row in frame.filter(pl.col("player_id").is_null()).head(1).iter_rows(named=True):
+        raise _refuse_row(sources, row, "player_id is missing")
+    database.execute(
+        "create or replace table excluded as select distinct coalesce(aliases.player_id, excluded_staged.player_id) as player_id "
+        "from excluded_staged left join aliases on excluded_staged.player_id = aliases.alias_id"
+    )
+
+
+def _put_start_ratings(database: Database, sources: list[Source], ruleset: Ruleset) -> None:
+    """The table `start_ratings`: pool, player_id, rating, games, experience.
+
+    Raises:
+        InputRefused: a missing or impossible value, or two rows for one player (also through an alias).
+    """
+    frame = _frame(database, "starts_staged")
+    if frame.height:
+        aliases = pl.from_arrow(database.arrow_of("select alias_id as player_id, player_id as known_as from aliases"))
+        assert isinstance(aliases, pl.DataFrame)
+        frame = frame.join(aliases, on="player_id", how="left", maintain_order="left").with_columns(
+            pl.coalesce("known_as", "player_id").alias("player_id"),
+            pl.col("games").fill_null(0),
+            pl.col("experience").fill_null(0.0),
+        )
+    whole = pl.col("rating") != pl.col("rating").floor() if ruleset.integer_ratings else pl.lit(False)
+    faults = {
+        "pool, player_id or rating is missing": pl.any_horizontal(pl.col("pool", "player_id", "rating").is_null()),
+        "rating is not a finite number": ~pl.col("rating").is_finite(),
+        f"rating is not a whole number, as the rules {ruleset.name} need": whole,
+        "games is below 0 or above 2147483647": ~pl.col("games").is_between(0, 2**31 - 1),
+        "experience is below 0 or not finite": ~(pl.col("experience").is_finite() & (pl.col("experience") >= 0)),
+        "the player has two start ratings": pl.struct("pool", "player_id").is_duplicated(),
+    }
+    for fault, condition in faults.items():
+        for row in frame.filter(condition).head(1).iter_rows(named=True):
+            raise _refuse_row(sources, row, f"{fault} (player {row['player_id']!r}, rating {row['rating']!r})")
+    database.put(
+        "start_ratings", frame.select("pool", "player_id", "rating", "games", "experience").sort("pool", "player_id").to_arrow()
+    )
+
+
+def write_refused(database: Database, intake: Intake, target: Path, pool: bool) -> None:
+    """Write the refused game rows as `rejected.parquet`: file, row (from 0), reason, and the canonical columns as text."""
+    names = ["file", "row", "reason", *([POOL] if pool else []), *(column.name for column in contract.GAME_COLUMNS)]
+    if pool:
+        names = [POOL, *(name for name in names if name != POOL)]
+    _write_refused(database.arrow("refused_rows"), intake.sources, names, target)
+
+
+def write_refused_awards(database: Database, intake: Intake, target: Path, pool: bool) -> None:
+    """Write the refused awards likewise."""
+    names = [*([POOL] if pool else []), "file", "row", "reason", *(column.name for column in contract.AWARD_COLUMNS)]
+    # `reason` is also a column of the awards: why it was given. Why it was refused keeps the name that both tables share.
+    names[-1] = "award_reason"
+    _write_refused(database.arrow("refused_awards"), intake.award_sources, names, target)
+
+
+def _write_refused(rows: pa.Table, sources: list[Source], names: list[str], target: Path) -> None:
+    files = pa.array([source.shown for source in sources], pa.string())
+    numbers = rows["file_no"].combine_chunks()
+    table = rows.append_column("file", files.take(numbers) if len(sources) else pa.nulls(0, pa.string())).select(names)
+    pq.write_table(table, target, compression="zstd")

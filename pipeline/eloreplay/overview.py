@@ -1,0 +1,80 @@
+"""The summary that a person reads at the end of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from eloreplay.backfill import RunResult
+
+
+def overview(out: Path, result: RunResult) -> str:
+    """A page of text: what was read and rated, the top of the board, how the favourites did, and where the tables are."""
+    folder, manifest = result.folder, result.manifest
+    bins = manifest["bins"]
+    lines = [f"{manifest['rows_read']:,} rows read under the rules {manifest['rules']['name']}, as of {manifest['as_of']}", ""]
+    lines += [f"  {name:<12}{count:>12,}" for name, count in bins.items() if name != "rejected"]
+    refused: dict[str, int] = bins["rejected"]
+    lines.append(f"  {'rejected':<12}{sum(refused.values()):>12,}")
+    lines += [f"    {reason:<28}{count:>8,}" for reason, count in refused.items() if count]
+    if manifest["award_rows_read"]:
+        awards = manifest["award_bins"]
+        counted = {**{k: v for k, v in awards.items() if k != "rejected"}, "rejected": sum(awards["rejected"].values())}
+        lines += ["", "  awards: " + ", ".join(f"{count:,} {name}" for name, count in counted.items() if count)]
+    board = pl.read_parquet(folder / "leaderboard.parquet")
+    boards = board.partition_by("pool", maintain_order=True) if "pool" in board.columns else [board]
+    for one in boards[:3]:
+        title = f"Leaderboard, {one['pool'][0]}" if "pool" in one.columns else "Leaderboard"
+        lines += ["", f"{title} (top {min(10, one.height)} of {manifest['players']:,} players)"]
+        for row in one.head(10).iter_rows(named=True):
+            rating = row["rating"] if isinstance(row["rating"], int) else f"{row['rating']:.2f}"
+            lines.append(f"  {row['rank']:>4}  {_printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} games")
+    if len(boards) > 3:
+        lines.append(f"  … and {len(boards) - 3} more boards")
+    lines += _favourites(folder)
+    timings = manifest["timings"]
+    spent = ", ".join(f"{name} {timings[name]:.1f}" for name in ("input", "reading", "window", "kernel", "writing", "tables"))
+    lines += [
+        "",
+        f"{timings['total']:.1f} s ({spent})",
+        f"The tables are in {folder} (readers start at {out / 'current'}).",
+        f"Look into them: duckdb {out / 'current' / 'ratings.duckdb'} \"from leaderboard limit 10\"",
+    ]
+    return "\n".join(lines)
+
+
+def _favourites(folder: Path) -> list[str]:
+    """The curve by gap in a few lines: what favourites were expected to win, and what they won."""
+    curve = pl.read_parquet(folder / "calibration.parquet").filter(axis="gap", slice="all")
+    if "pool" in curve.columns:
+        return []
+    rows: list[dict[str, Any]] = curve.filter(pl.col("games") > 0).to_dicts()
+    if not rows:
+        return []
+    summary = pl.read_parquet(folder / "summary.parquet")
+
+    def value(statistic: str, part: str = "all") -> float | None:
+        found = summary.filter(statistic=statistic, slice=part)
+        return found["value"][0] if found.height else None
+
+    lines = ["", "Favourites, by the gap in rating: games, expected and real win rate (95 % interval)"]
+    for row in rows:
+        high = "  up" if row["bin_high"] is None else f"{row['bin_high']:>4.0f}"
+        lines.append(
+            f"  {row['bin_low']:>4.0f}–{high}  {row['games']:>10,}   {row['expected_rate']:>6.1%}   {row['real_rate']:>6.1%}   "
+            f"({row['real_low']:.1%} – {row['real_high']:.1%})"
+        )
+    real, expected = value("favourite_real_rate"), value("favourite_expected_rate")
+    width = value("rating_middle_half_width", "active")
+    if real is not None and expected is not None:
+        lines.append(f"  all together: expected {expected:.2%}, real {real:.2%}")
+    if width is not None:
+        lines.append(f"  the middle half of the active players' ratings is {width:,.0f} points wide")
+    return lines
+
+
+def _printable(name: object) -> str:
+    """A player's id as one harmless line: what would move a terminal's cursor is shown as its code."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(name))[:24]

@@ -1,0 +1,168 @@
+"""The tables made from a finished fold: players, leaderboard, calibration, summary, the views and the manifest."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eloreplay import __version__, calibration
+from eloreplay.games import Intake, write_refused, write_refused_awards
+from eloreplay.queries import Database, failures, sql_text
+from eloreplay.replay import Replay
+from eloreplay.rules import Ruleset
+from eloreplay.timeline import ARROW_TYPES, players_table, write_parquet
+
+SUMMARY_ACTIVE_DAYS = 30
+
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """Who stands on the leaderboard: how many, from how many games on, and how recently he must have played."""
+
+    top: int = 100
+    min_games: int = 1
+    active_days: int | None = None
+
+
+def write_tables(
+    database: Database, folder: Path, result: Replay, intake: Intake, ruleset: Ruleset, board: BoardOptions, pool: bool
+) -> None:
+    """Write every table but the timeline (which `replay` has written into `folder/timeline`).
+
+    Raises:
+        EnvironmentFault: disk, memory.
+    """
+    players = players_table(result.state, result.index, ruleset, intake, pool)
+    write_parquet(players, folder / "players.parquet")
+    write_parquet(result.awards, folder / "awards.parquet")
+    write_refused(database, intake, folder / "rejected.parquet", pool)
+    if intake.award_sources:
+        write_refused_awards(database, intake, folder / "rejected_awards.parquet", pool)
+
+    nothing = "" if pool else "null::varchar as pool, "
+    timeline = pq.ParquetFile(folder / "timeline" / result.files[0]).schema_arrow
+    database.execute("create or replace view timeline as select " + nothing + "* from read_parquet(" + _list(folder, result) + ")")
+    database.put("players", players if pool else players.add_column(0, "pool", pa.nulls(len(players), pa.string())))
+    database.execute(
+        "create or replace table pools as "
+        + ("select distinct pool from players order by pool" if pool else "select null::varchar as pool")
+    )
+    # Small and read several times: kept instead of being looked up in the files each time.
+    database.create_view("favourites", "favourites")
+    del timeline
+
+    rows = database.arrow(
+        "leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days}
+    )
+    write_parquet(_without_pool(_plain(rows, players.schema), pool), folder / "leaderboard.parquet")
+    write_parquet(calibration.curve(database, pool).to_arrow(), folder / "calibration.parquet")
+    write_parquet(summary(database, intake, pool).to_arrow(), folder / "summary.parquet")
+
+
+def _list(folder: Path, result: Replay) -> str:
+    """The timeline's files as an SQL list; their names are ours, the folder's is not."""
+    from eloreplay.queries import literal_path
+
+    paths = (literal_path(folder / "timeline") + "/" + name for name in result.files)
+    return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "], hive_partitioning = false"
+
+
+def _plain(rows: pa.Table, like: pa.Schema) -> pa.Table:
+    """Columns that also stand in `players` with the very type they have there."""
+    for at, name in enumerate(rows.schema.names):
+        if name in like.names:
+            rows = rows.set_column(at, name, rows[name].cast(like.field(name).type))
+    return rows
+
+
+def _without_pool(rows: pa.Table, pool: bool) -> pa.Table:
+    return rows if pool else rows.drop_columns(["pool"])
+
+
+def summary(database: Database, intake: Intake, pool: bool) -> pl.DataFrame:
+    """The table `summary`: one row a statistic and slice; see `docs/outputs.md` for what each means."""
+    rows: list[dict[str, Any]] = []
+    counts = pl.from_arrow(database.arrow("summary_counts", {"active_days": SUMMARY_ACTIVE_DAYS}))
+    assert isinstance(counts, pl.DataFrame)
+    for row in counts.iter_rows(named=True):
+        base = {**({"pool": row["pool"]} if pool else {}), "slice": row["slice"], "slice_value": row["slice_value"]}
+        if row["statistic"] != "favourite_rate":
+            rows.append({**base, "statistic": row["statistic"], "value": row["value"], "low": None, "high": None, "games": row["games"]})
+            continue
+        games, wins = row["games"], row["half_wins"] / 2
+        low, high = calibration.wilson(wins, games)
+        expected = int(row["expected_sum"]) / calibration.FIXED_POINT / games
+        rows.append({**base, "statistic": "favourite_real_rate", "value": wins / games, "low": low, "high": high, "games": games})
+        rows.append(
+            {**base, "statistic": "favourite_expected_rate", "value": expected, "low": None, "high": None, "games": games}
+        )
+    schema: dict[str, Any] = {"pool": pl.Int64 if intake.pool_type == "BIGINT" else pl.String} if pool else {}
+    schema |= {
+        "statistic": pl.String,
+        "slice": pl.String,
+        "slice_value": pl.String,
+        "value": pl.Float64,
+        "low": pl.Float64,
+        "high": pl.Float64,
+        "games": pl.Int64,
+    }
+    return pl.DataFrame(rows, schema=schema)
+
+
+def write_views(folder: Path, target: Path, pool: bool) -> None:
+    """Write `ratings.duckdb`: a view a table, over absolute paths in `target`, where the run will stand.
+
+    `set variable eloreplay_dir = '…'` makes the views follow a run that was moved.
+    """
+    from eloreplay.queries import literal_path
+
+    path = folder / "ratings.duckdb"
+    with failures("ratings.duckdb"), duckdb.connect(str(path)) as connection:
+        connection.execute("set variable eloreplay_dir = $folder", {"folder": literal_path(folder)})
+        home = literal_path(target).replace("'", "''")
+        tables = {"timeline": "timeline/*.parquet"}
+        tables |= {file.stem: file.name for file in sorted(folder.glob("*.parquet"))}
+        for name, pattern in tables.items():
+            connection.execute(
+                f"create view {name} as select * from "
+                f"read_parquet(coalesce(getvariable('eloreplay_dir'), '{home}') || '/{pattern}', hive_partitioning = false)"
+            )
+        query = sql_text("player_timeline")
+        if pool:
+            connection.execute(f"create view player_timeline as {query}")
+        else:
+            # One text serves both: where there is no pool, it is added for the query and taken off its result.
+            connection.execute(
+                "create view player_timeline as select * exclude (pool) from (with "
+                "timeline as (select null as pool, * from main.timeline), awards as (select null as pool, * from main.awards) "
+                f"select * from ({query}))"
+            )
+
+
+def versions() -> dict[str, str]:
+    """What computed a run: this package, Python and the libraries that could make a difference."""
+    names = ("duckdb", "numba", "numpy", "polars", "pyarrow")
+    return {
+        "eloreplay": __version__,
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in names},
+    }
+
+
+def write_manifest(path: Path, content: dict[str, Any]) -> None:
+    """Write `manifest.json`, keys in the order given."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def pool_arrow_type(intake: Intake) -> pa.DataType:
+    """Arrow type of the pool column."""
+    return ARROW_TYPES[intake.pool_type]

@@ -1,0 +1,146 @@
+"""Finds `sql/`, owns the DuckDB connection and its settings, and turns DuckDB's failures into ours.
+
+A query is a file in `sql/`, named after its result; values reach it only as `$parameters` or as small tables.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from eloreplay.errors import EnvironmentFault, InputRefused
+
+DEFAULT_MEMORY = "1GB"
+
+
+@functools.cache
+def sql_folder() -> Path:
+    """The folder of the queries: inside the installed package, else beside `pipeline/` in a checkout."""
+    here = Path(__file__).resolve().parent
+    for folder in (here / "sql", here.parent.parent / "sql"):
+        if folder.is_dir() and any(folder.glob("*.sql")):
+            return folder
+    raise EnvironmentFault(f"the queries are missing: neither {here / 'sql'} nor {here.parent.parent / 'sql'} has them")
+
+
+@functools.cache
+def sql_text(name: str) -> str:
+    """Text of `sql/NAME.sql`, without a closing semicolon."""
+    return (sql_folder() / f"{name}.sql").read_text(encoding="utf-8").strip().rstrip(";")
+
+
+class Database:
+    """One DuckDB database with the settings every query here relies on.
+
+    The session's zone is UTC whatever the host's; nothing is ever installed or fetched; memory is bounded and spills to `spill`.
+    """
+
+    def __init__(self, path: Path | None, *, threads: int, memory_limit: str, spill: Path) -> None:
+        config: dict[str, Any] = {
+            "threads": threads,
+            "memory_limit": memory_limit,
+            "temp_directory": str(spill),
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        with failures("the working database"):
+            self.connection = duckdb.connect(":memory:" if path is None else str(path), config=config)
+            self.connection.execute("set TimeZone = 'UTC'")
+            self.connection.execute("set enable_progress_bar = false")
+
+    def close(self) -> None:
+        """Close the database; a second call does nothing."""
+        self.connection.close()
+
+    def arrow(self, name: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        """The result of `sql/NAME.sql` as an Arrow table, in the query's order."""
+        return self.arrow_of(sql_text(name), parameters)
+
+    def arrow_of(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        """The result of a query's text as an Arrow table."""
+        with failures("a query"):
+            relation = self.connection.sql(text, params=dict(parameters)) if parameters else self.connection.sql(text)
+            return relation.to_arrow_table()
+
+    def rows(self, name: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """The result of `sql/NAME.sql` as tuples, for results of a few rows."""
+        with failures("a query"):
+            return self.connection.execute(sql_text(name), dict(parameters or {})).fetchall()
+
+    def create_table(self, table: str, name: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Create the table `table` from the result of `sql/NAME.sql`."""
+        self.execute(f"create or replace table {table} as {sql_text(name)}", parameters)
+
+    def create_view(self, view: str, name: str) -> None:
+        """Create the view `view` of `sql/NAME.sql` (a view takes no parameters: it reads small tables instead)."""
+        self.execute(f"create or replace view {view} as {sql_text(name)}")
+
+    def put(self, table: str, content: pa.Table) -> None:
+        """Create the table `table` from Arrow."""
+        self.connection.register("eloreplay_put", content)
+        self.execute(f"create or replace table {table} as select * from eloreplay_put")
+        self.connection.unregister("eloreplay_put")
+
+    def execute(self, text: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run a statement."""
+        with failures("a query"):
+            self.connection.execute(text, dict(parameters or {}))
+
+    @contextmanager
+    def registered(self, name: str, content: pa.Table) -> Iterator[None]:
+        """Show an Arrow table to queries under `name` for the length of the block."""
+        self.connection.register(name, content)
+        try:
+            yield
+        finally:
+            self.connection.unregister(name)
+
+
+def quote(name: str) -> str:
+    """A column's name as an SQL identifier, whatever it contains."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal_path(path: Path) -> str:
+    """A path that DuckDB's file functions take literally: their wildcards are bracketed away."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
+
+
+@contextmanager
+def failures(what: str, refuse: str | None = None) -> Iterator[None]:
+    """Turn DuckDB's errors into ours.
+
+    Args:
+        what: what was being done, for messages about the machine.
+        refuse: when given, an error that is not the machine's is the input's: `InputRefused` with this text in front.
+
+    Raises:
+        EnvironmentFault: disk full, out of memory, permission.
+        InputRefused: see `refuse`.
+    """
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise EnvironmentFault(
+            f"out of memory or of room to spill in {what}: {first_line(error)}; raise --memory-limit, lower --threads, "
+            "take a smaller --chunk or free disk space"
+        ) from None
+    except duckdb.Error as error:
+        text = first_line(error)
+        if any(sign in str(error) for sign in ("No space left", "Could not write", "Permission denied", "Read-only file")):
+            raise EnvironmentFault(f"{what}: {text}") from None
+        if refuse is not None:
+            raise InputRefused(f"{refuse}: {text}") from None
+        raise EnvironmentFault(f"{what} failed: {text}") from None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

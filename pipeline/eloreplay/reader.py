@@ -1,0 +1,316 @@
+"""From Parquet files to staged rows: binds a table's canonical columns to each file, checks every type from the schema, inserts.
+
+No type converts by itself: integers widen to int64, numbers to float64, an all-NULL column takes the declared type; anything else is
+refused before a row is read, with the file, the column, what was found and what to write in the columns file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from eloreplay.columns import NO_MAPPING, Column, ColumnMapping
+from eloreplay.errors import InputRefused, UsageFault
+from eloreplay.expressions import Expression, check_expression
+from eloreplay.queries import Database, failures, literal_path, quote
+from eloreplay.sources import Source
+
+INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+FLOATS = {"FLOAT", "DOUBLE"}
+ZONED = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS", "TIMESTAMP_NS WITH TIME ZONE"}
+NAIVE = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+SQL_TYPES = {"integer": "BIGINT", "text": "VARCHAR", "time": "BIGINT", "flag": "BOOLEAN", "number": "DOUBLE"}
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class TypeLedger:
+    """What the files read so far agreed on: the type of each kind of id, and whether stamps carry a zone."""
+
+    id_types: dict[str, tuple[str, str]] = field(default_factory=dict)
+    zone: tuple[bool, str] | None = None
+
+    def settle_id(self, family: str, sql_type: str, where: str) -> None:
+        """Note the type of an id; all columns of one family (games, players, pools) must agree.
+
+        Raises:
+            InputRefused: text here, integers elsewhere.
+        """
+        known = self.id_types.setdefault(family, (sql_type, where))
+        if known[0] != sql_type:
+            shown = {"BIGINT": "integers", "VARCHAR": "text"}
+            raise InputRefused(
+                f"{where} holds {shown[sql_type]}, but {known[1]} holds {shown[known[0]]}: ids are compared exactly, 7 is not "
+                "'007'; make them one type, for example with cast(… as varchar) in the columns file"
+            )
+
+    def settle_zone(self, zoned: bool, where: str) -> None:
+        """Note whether stamps carry a zone; files may not mix.
+
+        Raises:
+            InputRefused: with a zone here, without elsewhere.
+        """
+        if self.zone is None:
+            self.zone = (zoned, where)
+        elif self.zone[0] != zoned:
+            words = {True: "with a zone", False: "without a zone"}
+            raise InputRefused(
+                f"{where} has stamps {words[zoned]}, but {self.zone[1]} {words[self.zone[0]]}: files must not mix them; export "
+                "all with a zone (UTC)"
+            )
+
+    def id_type(self, family: str) -> str:
+        """SQL type of a family of ids; text when every column was all NULL."""
+        return self.id_types.get(family, ("VARCHAR", ""))[0]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What is to be read: canonical columns, their mapping and which id belongs to which family.
+
+    Attributes:
+        what: the table's role, for messages ("games").
+        columns: canonical columns.
+        families: id column to family name.
+        mapping: the columns file.
+        also_required: columns that these rules cannot do without.
+        pool: the column of the ladder, by its own name, or None.
+    """
+
+    what: str
+    columns: Sequence[Column]
+    families: dict[str, str]
+    mapping: ColumnMapping = NO_MAPPING
+    also_required: frozenset[str] = frozenset()
+    pool: str | None = None
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """One canonical column in one file: the SQL that reads it and the type it yields."""
+
+    column: Column
+    sql: str
+    plain: str | None
+
+
+class TableReader:
+    """Binds a table's columns to files and stages their rows. Use `plan` on every file before the first `stage`."""
+
+    def __init__(self, database: Database, spec: TableSpec, ledger: TypeLedger) -> None:
+        self._database = database
+        self._spec = spec
+        self._ledger = ledger
+        self._expressions: dict[str, Expression] = {}
+        self._types: dict[tuple[str, str], str] = {}
+        self._selects: dict[str, list[str]] = {}
+        self.notes: list[str] = []
+
+    def plan(self, sources: Iterable[Source]) -> None:
+        """Check the schema of every file.
+
+        Raises:
+            InputRefused: a missing column, a wrong type, mixed zones.
+            UsageFault: a mapping that is no scalar expression, or of the wrong type.
+        """
+        sources = list(sources)
+        present = {name for source in sources for name in source.names}
+        for name, text in self._spec.mapping.sources.items():
+            if text not in present:
+                where = f"{self._spec.mapping.file}: [columns] {name}"
+                self._expressions[name] = check_expression(self._database.connection, text, where)
+        pool = () if self._spec.pool is None else (Column("pool", "id", required=True),)
+        for source in sources:
+            bounds = [self._bind(column, source) for column in (*pool, *self._spec.columns)]
+            found = self._describe(source, [bound for bound in bounds if bound is not None])
+            self._selects[source.shown] = self._select(source, [*pool, *self._spec.columns], bounds, found)
+
+    def _bind(self, column: Column, source: Source) -> _Bound | None:
+        """Where a canonical column comes from in this file; None when it is absent and may be."""
+        name = column.name
+        wanted = self._spec.pool if column.name == "pool" and self._spec.pool else self._spec.mapping.sources.get(name, name)
+        if wanted in source.names:
+            folded = [other for other in source.names if other.lower() == wanted.lower()]
+            if len(folded) > 1:
+                raise InputRefused(
+                    f"{source.shown}: the columns {' and '.join(map(repr, folded))} differ only by case or stand twice: which is "
+                    f"'{name}' cannot be told; rename one"
+                )
+            return _Bound(column, quote(wanted), wanted)
+        expression = self._expressions.get(name)
+        if expression is not None:
+            folded_names = {other.lower() for other in source.names}
+            for reference in expression.columns:
+                if reference.lower() not in folded_names:
+                    raise InputRefused(
+                        f"{source.shown}: column '{reference}' is missing, which {self._spec.mapping.file} needs for '{name}' "
+                        f"({expression.text}); the file has {_list(source.names)}"
+                    )
+            return _Bound(column, f"({expression.text}\n)", None)
+        needed = column.required or name in self._spec.also_required or wanted != name
+        similar = [other for other in source.names if other.lower() == wanted.lower()]
+        if not needed:
+            if similar:
+                note = f"{source.shown}: column '{similar[0]}' is not '{name}' (names are exact) and is ignored"
+                self.notes.append(note)
+            return None
+        hint = f" ('{similar[0]}' differs by case: map it)" if similar else ""
+        raise InputRefused(
+            f"{source.shown}: column '{wanted}' is missing in this {self._spec.what} file{hint}; it has {_list(source.names)}; map "
+            f"another column to '{name}' in a columns file (--columns)"
+            if self._spec.what == "games"
+            else f"{source.shown}: column '{wanted}' is missing in this {self._spec.what} file{hint}; it has {_list(source.names)}"
+        )
+
+    def _describe(self, source: Source, bounds: list[_Bound]) -> dict[str, str]:
+        """DuckDB's type of each bound column; one question to DuckDB a schema, not a file."""
+        key = source.schema_key
+        names = [bound.column.name for bound in bounds]
+        if any((key, name) not in self._types for name in names):
+            selected = ", ".join(f"{bound.sql} as {quote(bound.column.name)}" for bound in bounds)
+            with failures(source.shown, refuse=f"{source.shown}: the columns cannot be read"):
+                rows = self._database.connection.execute(
+                    f"describe select {selected} from read_parquet($path, hive_partitioning = false)",
+                    {"path": literal_path(source.path)},
+                ).fetchall()
+            for name, row in zip(names, rows, strict=True):
+                self._types[(key, name)] = row[1].strip('"')
+        return {name: self._types[(key, name)] for name in names}
+
+    def _select(
+        self, source: Source, columns: Sequence[Column], bounds: Sequence[_Bound | None], found: dict[str, str]
+    ) -> list[str]:
+        items: list[str] = []
+        for column, bound in zip(columns, bounds, strict=True):
+            if bound is None:
+                items.append(f"cast(null as {SQL_TYPES[column.kind]})")
+                continue
+            sql = self._typed(source, bound, found[column.name])
+            items.append(sql)
+        return items
+
+    def _typed(self, source: Source, bound: _Bound, sql_type: str) -> str:
+        """SQL that reads a column in its canonical type, or NULL when the column is all NULL."""
+        column = bound.column
+        shown = bound.plain if bound.plain is not None else column.name
+        where = f"{source.shown}: column '{shown}'"
+        hint = ""
+        match column.kind:
+            case "id":
+                if sql_type in INTEGERS or sql_type == "VARCHAR":
+                    family, id_type = self._spec.families[column.name], "BIGINT" if sql_type in INTEGERS else "VARCHAR"
+                    if self._ledger.id_types.get(family, ("",))[0] != id_type and self._has_values(source, bound):
+                        self._ledger.settle_id(family, id_type, where)
+                    return f"cast({bound.sql} as BIGINT)" if sql_type in INTEGERS else bound.sql
+                hint = "ids are integers (to int64) or text"
+                if sql_type in FLOATS:
+                    hint += "; floats lose ids above 2^53 and turn 7 into 7.0: export the column as an integer or text"
+            case "time":
+                if sql_type in ZONED or sql_type in NAIVE:
+                    agreed = self._ledger.zone is not None and self._ledger.zone[0] == (sql_type in ZONED)
+                    if not agreed and self._has_values(source, bound):
+                        self._check_zone(sql_type in ZONED, where)
+                    return _microseconds(bound.sql, sql_type)
+                hint = "a timestamp is needed; convert it in the columns file, for example " + (
+                    f"{column.name} = \"to_timestamp({shown})\"" if sql_type in INTEGERS | FLOATS
+                    else f"{column.name} = \"strptime({shown}, '%Y-%m-%d %H:%M:%S')\""
+                )
+            case "text":
+                if sql_type == "VARCHAR":
+                    return bound.sql
+                hint = f"text is needed; for example {column.name} = \"cast({shown} as varchar)\" in the columns file"
+            case "integer":
+                if sql_type in INTEGERS:
+                    return f"cast({bound.sql} as BIGINT)"
+                hint = f"an integer is needed; for example {column.name} = \"cast({shown} as bigint)\" in the columns file"
+            case "number":
+                if sql_type in INTEGERS or sql_type in FLOATS:
+                    return f"cast({bound.sql} as DOUBLE)"
+                hint = f"a number is needed; for example {column.name} = \"cast({shown} as double)\" in the columns file"
+            case "flag":
+                if sql_type == "BOOLEAN":
+                    return bound.sql
+                hint = f"true or false is needed; for example {column.name} = \"{shown} = 1\" in the columns file"
+        if sql_type == "NULL" or not self._has_values(source, bound):
+            return f"cast(null as {SQL_TYPES.get(column.kind, 'VARCHAR')})" if column.kind != "id" else "null"
+        if bound.plain is None:
+            raise UsageFault(
+                f"{self._spec.mapping.file}: [columns] {column.name}: the expression gives {sql_type} in {source.shown}; {hint}"
+            )
+        raise InputRefused(f"{where} is {sql_type}; {hint}")
+
+    def _check_zone(self, zoned: bool, where: str) -> None:
+        self._ledger.settle_zone(zoned, where)
+        if not zoned and self._spec.mapping.naive is None:
+            raise InputRefused(
+                f"{where} has stamps without a zone: nobody can tell which instant they mean. If they are UTC, say so in the "
+                "columns file:\n[time]\nnaive = \"UTC\""
+            )
+
+    def _has_values(self, source: Source, bound: _Bound) -> bool:
+        """Whether the column holds anything but NULL; an all-NULL column takes the declared type and decides nothing."""
+        if source.rows == 0:
+            return False
+        with failures(source.shown, refuse=f"{source.shown}: the file cannot be read"):
+            rows = self._database.connection.execute(
+                f"select 1 from read_parquet($path, hive_partitioning = false) where ({bound.sql}) is not null limit 1",
+                {"path": literal_path(source.path)},
+            ).fetchall()
+        return bool(rows)
+
+    def create(self, table: str, time_name: str = "played_us") -> None:
+        """Create the empty staging table: file_no, row_no, pool, then the canonical columns (times as microseconds)."""
+        pool = "VARCHAR" if self._spec.pool is None else self._ledger.id_type("pool")
+        parts = ["file_no BIGINT", "row_no BIGINT", f"pool {pool}"]
+        for column in self._spec.columns:
+            if column.kind == "id":
+                parts.append(f"{column.name} {self._ledger.id_type(self._spec.families[column.name])}")
+            else:
+                name = time_name if column.kind == "time" else quote(column.name)
+                parts.append(f"{name} {SQL_TYPES[column.kind]}")
+        self._database.execute(f"create or replace table {table} ({', '.join(parts)})")
+
+    def stage(self, table: str, sources: Sequence[Source], progress: Progress | None = None) -> None:
+        """Insert the rows of every file.
+
+        Raises:
+            InputRefused: a file turns out to be damaged, or a value cannot be taken by the mapping.
+        """
+        done = 0
+        for number, source in enumerate(sources):
+            names = {name.lower() for name in source.names}
+            # A file may have a column of that very name; then the position is counted while the rows stream by.
+            row_no = "row_number() over () - 1" if "file_row_number" in names else "file_row_number"
+            items = ", ".join(self._selects[source.shown] if self._spec.pool else ["''", *self._selects[source.shown]])
+            with failures(source.shown, refuse=f"{source.shown}: the rows cannot be read"):
+                if "file_row_number" in names:
+                    self._database.connection.execute("set preserve_insertion_order = true")
+                inserted = self._database.connection.execute(
+                    f"insert into {table} select {number}, {row_no}, {items} "
+                    "from read_parquet($path, hive_partitioning = false)",
+                    {"path": literal_path(source.path)},
+                ).fetchall()
+                if "file_row_number" in names:
+                    self._database.connection.execute("set preserve_insertion_order = false")
+            if inserted[0][0] != source.rows:
+                raise InputRefused(
+                    f"{source.shown}: its footer says {source.rows} rows, but {inserted[0][0]} could be read: the file is damaged or "
+                    "changed while it was read; deliver it again"
+                )
+            done += source.rows
+            if progress is not None:
+                progress(number + 1, done)
+
+
+def _microseconds(sql: str, sql_type: str) -> str:
+    """SQL for whole microseconds since 1970 by floor; NULL for the stamps "infinity" and "-infinity", which are no time."""
+    if sql_type.endswith("_NS") or "_NS " in sql_type:
+        nanoseconds = f"epoch_ns({sql})"
+        return f"({nanoseconds} // 1000 - case when {nanoseconds} % 1000 < 0 then 1 else 0 end)"
+    return f"case when isfinite({sql}) then epoch_us({sql}) end"
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:30])
+    return shown + (", …" if len(names) > 30 else "") if names else "no column"

@@ -1,0 +1,459 @@
+"""Rating rules as data: a ruleset is a TOML file, checked here, and handed to SQL and to the kernel as plain tables.
+
+No rule is applied here. `Ruleset.version_table` is what `sql/chunk_games.sql` joins (k, stake, divisor by version) and
+`Ruleset.kernel_tables` is what the kernel gets for the few terms that depend on a player's own past (ramp, k by games or rating).
+The keys are described for a site's administrator in `docs/rulesets.md`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from eloreplay.columns import read_toml
+from eloreplay.errors import UsageFault
+from eloreplay.instants import BEGINNING_US, parse_us, show_us, to_us
+
+SHIPPED = Path(__file__).parent / "rulesets"
+GIVEN = "given"
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Model(BaseModel):
+    """Frozen, and a key that is not known is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class KStep(Model):
+    """One step of `k_by_games` or `k_by_rating`: from this many games (or points) on, this k."""
+
+    from_: Finite = Field(alias="from")
+    k: Positive
+
+
+class Heavy(Model):
+    """The heavy week: from `games` rated games in the counting window on, another k (or a factor on it)."""
+
+    games: Annotated[int, Field(ge=1)]
+    k: Positive | None = None
+    factor: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Heavy:
+        if (self.k is None) == (self.factor is None):
+            raise ValueError("give either k (a new k) or factor (of the usual one)")
+        return self
+
+
+class ResultStake(Model):
+    """Multipliers of the stake by how the game was won."""
+
+    single: Positive = 1.0
+    gammon: Positive = 1.0
+    backgammon: Positive = 1.0
+
+
+class Stake(Model):
+    """What a game is worth: the product of the parts that are named, 1 when none is."""
+
+    base: Positive = 1.0
+    cube: Literal["none", "times", "log2"] = "none"
+    doublings: Positive = 6.0
+    match_length: Literal["none", "sqrt"] = "none"
+    result: ResultStake | None = None
+    weight: bool = False
+
+
+class Ramp(Model):
+    """Newcomers move faster: k is multiplied by max(1, height - (height - 1) * E / length), E the player's experience."""
+
+    height: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    length: Positive
+    experience: Literal["before", "after"] = "before"
+
+
+class RuleVersion(Model):
+    """One version of the rules, in force from `from` until the next version's."""
+
+    name: Annotated[str, Field(min_length=1)]
+    from_: int | Literal["given"] = Field(alias="from", default=BEGINNING_US)
+    divisor: Positive
+    divide_by: Literal["none", "sqrt_match_length"] = "none"
+    k: Positive | None = None
+    k_by_games: tuple[KStep, ...] = ()
+    k_by_rating: tuple[KStep, ...] = ()
+    heavy: Heavy | None = None
+    ramp: Ramp | None = None
+    stake: Stake = Stake()
+    note: str = ""
+
+    @field_validator("from_", mode="before")
+    @classmethod
+    def _instant(cls, value: object) -> object:
+        return _as_us(value)
+
+    @model_validator(mode="after")
+    def _one_k(self) -> RuleVersion:
+        given = [n for n in ("k", "k_by_games", "k_by_rating") if getattr(self, n) not in (None, ())]
+        if len(given) != 1:
+            raise ValueError(f"give one of k, k_by_games, k_by_rating (found {', '.join(given) or 'none'})")
+        for name in ("k_by_games", "k_by_rating"):
+            steps = [step.from_ for step in getattr(self, name)]
+            if steps != sorted(set(steps)):
+                raise ValueError(f"{name}: the steps' 'from' must rise")
+        if self.k_by_games and self.k_by_games[0].from_ != 0:
+            raise ValueError("k_by_games: the first step must be from = 0")
+        if self.heavy is not None and self.heavy.k is not None and self.k is None:
+            raise ValueError("heavy.k replaces a single k; with k_by_games or k_by_rating give heavy.factor")
+        return self
+
+    @property
+    def start_us(self) -> int:
+        """First instant of this version, in microseconds; only after `load_ruleset` has settled it."""
+        assert isinstance(self.from_, int)
+        return self.from_
+
+    @property
+    def needs_match_length(self) -> bool:
+        """Whether a game of this version cannot be rated without its match length."""
+        return self.divide_by != "none" or self.stake.match_length != "none" or self.ramp is not None
+
+
+class Modes(Model):
+    """Which modes are rated, and which are known but not rated; any other is refused."""
+
+    rated: tuple[str, ...] | Literal["all"] = "all"
+    unrated: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _apart(self) -> Modes:
+        if self.rated == "all" and self.unrated:
+            raise ValueError("rated = \"all\" leaves no mode unrated; list the rated modes instead")
+        both = set(self.rated) & set(self.unrated) if self.rated != "all" else set()
+        if both:
+            raise ValueError(f"'{min(both)}' is both rated and unrated")
+        return self
+
+
+class Count(Model):
+    """The rolling count of a player's rated games before each game."""
+
+    hours: Positive
+
+
+class Band(Model):
+    """A named range of ratings (from this rating up to the next band's)."""
+
+    name: Annotated[str, Field(min_length=1)]
+    from_: Finite = Field(alias="from")
+
+
+class Adjustment(Model):
+    """A dated one-off step of every rating known at that instant, before the awards and games of the instant."""
+
+    name: Annotated[str, Field(min_length=1)]
+    at: int
+    add: Finite | None = None
+    pull_to: Finite | None = None
+    factor: Annotated[float, Field(ge=0, le=1)] | None = None
+    floor: Finite | None = None
+
+    @field_validator("at", mode="before")
+    @classmethod
+    def _instant(cls, value: object) -> object:
+        return _as_us(value)
+
+    @model_validator(mode="after")
+    def _something(self) -> Adjustment:
+        if (self.pull_to is None) != (self.factor is None):
+            raise ValueError("pull_to and factor go together: new = pull_to + (old - pull_to) * factor")
+        if self.add is None and self.pull_to is None and self.floor is None:
+            raise ValueError("give add, pull_to with factor, or floor")
+        return self
+
+
+class KernelTables(NamedTuple):
+    """Per version what the kernel needs of a player's own past; arrays of shape `(n_versions,)` or `(n_steps,)`.
+
+    `k_axis`: int8, 0 none, 1 games before, 2 rating before; the steps of version v are `k_first[v]:k_last[v]` of `k_from`, `k_value`.
+    `ramp_height`: float64, 1 where there is no ramp; `ramp_after`: whether E includes the present match.
+    """
+
+    k_axis: NDArray[np.int8]
+    k_first: NDArray[np.int64]
+    k_last: NDArray[np.int64]
+    k_from: NDArray[np.float64]
+    k_value: NDArray[np.float64]
+    ramp_height: NDArray[np.float64]
+    ramp_length: NDArray[np.float64]
+    ramp_after: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Which optional columns the rules look at; no other is validated, and no other can influence a rating."""
+
+    cube: bool
+    match_length: bool
+    result: bool
+    weight: bool
+    advantage: bool
+
+
+class Ruleset(Model):
+    """A whole ruleset; see `docs/rulesets.md` for each key."""
+
+    name: Annotated[str, Field(min_length=1)]
+    title: str = ""
+    note: str = ""
+    start: Finite
+    rounding: Literal["none", "half-away-from-zero"]
+    modes: Modes = Modes()
+    count: Count | None = None
+    floor: Finite | None = None
+    cap: Finite | None = None
+    max_change: Positive | None = None
+    max_cube: Annotated[int, Field(ge=1, le=2**30)] = 64
+    max_match_length: Annotated[int, Field(ge=1, le=2**31 - 1)] = 999
+    advantage: bool = False
+    version: Annotated[tuple[RuleVersion, ...], Field(min_length=1)]
+    band: tuple[Band, ...] = ()
+    adjustment: tuple[Adjustment, ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Ruleset:
+        names = [version.name for version in self.version]
+        if len(set(names)) != len(names):
+            raise ValueError("two versions have the same name")
+        if any(version.heavy for version in self.version) and self.count is None:
+            raise ValueError("a version has a heavy week, but there is no [count] with its hours")
+        if self.floor is not None and self.cap is not None and self.floor >= self.cap:
+            raise ValueError("floor must be below cap")
+        lowest = [band.from_ for band in self.band]
+        if lowest != sorted(set(lowest)):
+            raise ValueError("[[band]]: the bands' 'from' must rise")
+        if self.rounding != "none":
+            whole = {"start": self.start, "floor": self.floor, "cap": self.cap, "max_change": self.max_change}
+            for key, value in whole.items():
+                if value is not None and value != math.floor(value):
+                    raise ValueError(f"{key} = {value}: ratings are whole numbers under this rounding")
+        names = [adjustment.name for adjustment in self.adjustment]
+        if len(set(names)) != len(names):
+            raise ValueError("two adjustments have the same name")
+        return self
+
+    @property
+    def integer_ratings(self) -> bool:
+        """Whether ratings and changes are whole numbers (int32 in every table)."""
+        return self.rounding != "none"
+
+    @property
+    def window_us(self) -> int | None:
+        """Length of the counting window in microseconds, or None."""
+        return None if self.count is None else round(self.count.hours * 3_600_000_000)
+
+    @property
+    def has_ramp(self) -> bool:
+        """Whether any version has a ramp (then the timeline carries experience)."""
+        return any(version.ramp for version in self.version)
+
+    @property
+    def uses(self) -> Uses:
+        """The optional columns that any version looks at."""
+        stakes = [version.stake for version in self.version]
+        return Uses(
+            cube=any(stake.cube != "none" for stake in stakes),
+            match_length=any(version.needs_match_length for version in self.version),
+            result=any(stake.result is not None for stake in stakes),
+            weight=any(stake.weight for stake in stakes),
+            advantage=self.advantage,
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the settled rules (names and values, not the file's spelling or comments)."""
+        text = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settled rules as plain values, instants as ISO text (None: since ever)."""
+        content = self.model_dump(mode="json", by_alias=True)
+        for version in content["version"]:
+            version["from"] = show_us(version["from"])
+        for adjustment in content["adjustment"]:
+            adjustment["at"] = show_us(adjustment["at"])
+        return content
+
+    def version_table(self) -> dict[str, list[Any]]:
+        """The columns of the SQL table `rule_versions`, one row a version, in order of `from_us` (see `sql/chunk_games.sql`)."""
+        rows = []
+        for index, version in enumerate(self.version):
+            stake = version.stake
+            result = stake.result or ResultStake()
+            k = 1.0 if version.k is None else version.k
+            heavy_k = None
+            if version.heavy is not None:
+                heavy_k = version.heavy.k if version.heavy.k is not None else k * (version.heavy.factor or 1.0)
+            rows.append(
+                {
+                    "version_index": index,
+                    "rule_version": version.name,
+                    "from_us": version.start_us,
+                    "divisor": version.divisor,
+                    "divide_by_sqrt_length": version.divide_by == "sqrt_match_length",
+                    "k": k,
+                    "heavy_games": None if version.heavy is None else version.heavy.games,
+                    "heavy_k": heavy_k,
+                    "stake_base": stake.base,
+                    "cube_rule": stake.cube,
+                    "cube_doublings": stake.doublings,
+                    "stake_by_sqrt_length": stake.match_length == "sqrt",
+                    "single_factor": result.single,
+                    "gammon_factor": result.gammon,
+                    "backgammon_factor": result.backgammon,
+                    "stake_by_weight": stake.weight,
+                }
+            )
+        return {key: [row[key] for row in rows] for key in rows[0]}
+
+    def kernel_tables(self) -> KernelTables:
+        """What the kernel needs by version; see `KernelTables`."""
+        axis, first, last, steps = [], [], [], []
+        for version in self.version:
+            axis.append(1 if version.k_by_games else 2 if version.k_by_rating else 0)
+            first.append(len(steps))
+            steps.extend(version.k_by_games or version.k_by_rating)
+            last.append(len(steps))
+        ramps = [version.ramp for version in self.version]
+        return KernelTables(
+            k_axis=np.array(axis, np.int8),
+            k_first=np.array(first, np.int64),
+            k_last=np.array(last, np.int64),
+            k_from=np.array([step.from_ for step in steps], np.float64),
+            k_value=np.array([step.k for step in steps], np.float64),
+            ramp_height=np.array([ramp.height if ramp else 1.0 for ramp in ramps], np.float64),
+            ramp_length=np.array([ramp.length if ramp else 1.0 for ramp in ramps], np.float64),
+            ramp_after=np.array([bool(ramp and ramp.experience == "after") for ramp in ramps], np.bool_),
+        )
+
+
+def _as_us(value: object) -> object:
+    """A TOML date, datetime or text as microseconds; "given" stays; anything else is left for the type check."""
+    if isinstance(value, dt.date):
+        return to_us(value)
+    if isinstance(value, str) and value != GIVEN:
+        try:
+            return parse_us(value)
+        except ValueError:
+            raise ValueError(f"'{value}' is not an instant such as 2026-10-01T00:00:00Z") from None
+    if isinstance(value, int) and value != BEGINNING_US:
+        raise ValueError(f"{value} is not an instant such as 2026-10-01T00:00:00Z")
+    return value
+
+
+def shipped_rulesets() -> list[str]:
+    """Names of the rulesets that come with the package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.toml"))
+
+
+def find_ruleset(name_or_path: str) -> Path:
+    """The file of a shipped ruleset's name or of a path.
+
+    Raises:
+        UsageFault: neither.
+    """
+    if name_or_path in shipped_rulesets():
+        return SHIPPED / f"{name_or_path}.toml"
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    raise UsageFault(
+        f"--rules {name_or_path}: neither a file nor a shipped ruleset; shipped are {', '.join(shipped_rulesets())}"
+    )
+
+
+def load_ruleset(name_or_path: str, since: Mapping[str, int] | None = None) -> Ruleset:
+    """Read, check and settle a ruleset.
+
+    Args:
+        name_or_path: a shipped name or a TOML file.
+        since: version name to its first instant (microseconds); overrides the file's.
+
+    Raises:
+        UsageFault: unknown file or key, a wrong value, a version without an instant, or instants that do not rise.
+    """
+    path = find_ruleset(name_or_path)
+    return ruleset_from_dict(read_toml(path, "ruleset"), str(path), since)
+
+
+def ruleset_from_dict(content: Mapping[str, Any], file: str, since: Mapping[str, int] | None = None) -> Ruleset:
+    """Check and settle a ruleset given as plain values; `file` is named in messages. Raises as `load_ruleset`."""
+    try:
+        ruleset = Ruleset.model_validate(content)
+    except ValidationError as error:
+        raise UsageFault(f"{file}: {_first_fault(error)}") from None
+    return _settle(ruleset, file, dict(since or {}))
+
+
+def _settle(ruleset: Ruleset, file: str, since: dict[str, int]) -> Ruleset:
+    names = [version.name for version in ruleset.version]
+    for name in since:
+        if name not in names:
+            raise UsageFault(f"--since {name}=…: {file} has no version '{name}'; it has {', '.join(names)}")
+    versions = tuple(
+        version.model_copy(update={"from_": since[version.name]}) if version.name in since else version
+        for version in ruleset.version
+    )
+    missing = [version.name for version in versions if version.from_ == GIVEN]
+    if missing:
+        raise UsageFault(
+            f"{file}: version {', '.join(missing)} has no date: nobody but you knows when it came into force; say "
+            + " ".join(f"--since {name}=2025-11-03" for name in missing)
+            + " with your own instants (UTC unless they carry a zone)"
+        )
+    for before, after in zip(versions, versions[1:], strict=False):
+        if after.start_us <= before.start_us:
+            raise UsageFault(
+                f"{file}: version {after.name} (from {show_us(after.start_us)}) does not start after version "
+                f"{before.name} (from {show_us(before.start_us) or 'ever'}); versions must be in order, each with its own instant"
+            )
+    return ruleset.model_copy(update={"version": versions})
+
+
+def _first_fault(error: ValidationError) -> str:
+    faults = error.errors(include_url=False)
+    texts = []
+    for fault in faults[:3]:
+        key = ""
+        for part in fault["loc"]:
+            if isinstance(part, int):
+                key += f"[{part + 1}]"
+            elif part not in ("int", "literal['given']", "literal['all']", "tuple[str, ...]"):
+                key += ("." if key else "") + str(part)
+        if fault["type"] == "extra_forbidden":
+            text = f"unknown key '{key}'"
+        elif fault["type"] == "missing":
+            text = f"key '{key}' is missing"
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            shown = fault["input"]
+            text = f"key '{key}': {message}" if key else message
+            if isinstance(shown, str | int | float | bool):
+                text += f" (found {shown!r})"
+        if text not in texts:
+            texts.append(text)
+    more = len(faults) - len(faults[:3])
+    return "; ".join(texts) + (f"; and {more} more" if more else "")

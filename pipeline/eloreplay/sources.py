@@ -1,0 +1,130 @@
+"""Finds the Parquet files that an argument means, and reads their footers before any row is read."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eloreplay.errors import EnvironmentFault, InputRefused
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file, its footer read.
+
+    Attributes:
+        path: absolute path, links resolved.
+        shown: the path as the user would write it, for messages and for `rejected`.
+        size: bytes.
+        rows: rows, by the footer.
+        names: top-level column names in the file's order.
+        schema_key: equal for files of the same schema.
+    """
+
+    path: Path
+    shown: str
+    size: int
+    rows: int
+    names: tuple[str, ...]
+    schema_key: str
+
+
+def find_sources(arguments: Iterable[str], what: str) -> list[Source]:
+    """The files behind files, folders (`**/*.parquet`) and wildcards, each once, in the order of their paths.
+
+    In folders, names that start with `.` or `_` are skipped; no column is ever taken from a folder's name.
+
+    Raises:
+        InputRefused: no file at all, or one that is not a whole Parquet file.
+        EnvironmentFault: a file or folder that may not be read.
+    """
+    found: dict[Path, str] = {}
+    arguments = list(arguments)
+    for argument in arguments:
+        matches = _expand(argument)
+        if not matches:
+            reason = "holds no .parquet file" if os.path.isdir(argument) else "no such file, folder or match"
+            raise InputRefused(f"{what} {argument}: {reason}; nothing was read and nothing was published")
+        for path in matches:
+            found.setdefault(Path(os.path.realpath(path)), path)
+    if not found:
+        raise InputRefused(f"no {what} file was given; nothing was published")
+    return [read_footer(path, found[path]) for path in sorted(found, key=os.fsencode)]
+
+
+def _expand(argument: str) -> list[str]:
+    if os.path.isdir(argument):
+        return _walk(argument)
+    if os.path.lexists(argument):
+        return [argument]
+    matches: list[str] = []
+    for match in sorted(glob.glob(argument, recursive=True)):
+        matches.extend(_walk(match) if os.path.isdir(match) else [match])
+    return matches
+
+
+def _walk(folder: str) -> list[str]:
+    def refuse(error: OSError) -> None:
+        raise EnvironmentFault(f"{error.filename}: the folder cannot be read: {error.strerror}")
+
+    files: list[str] = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        files.extend(
+            os.path.join(parent, name) for name in names if name.endswith(".parquet") and not name.startswith((".", "_"))
+        )
+    return files
+
+
+def read_footer(path: Path, shown: str) -> Source:
+    """Read a file's footer.
+
+    Raises:
+        InputRefused: not a regular file, of 0 bytes, cut, or not Parquet.
+        EnvironmentFault: it may not be read.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputRefused(f"{shown}: not a regular file")
+        if status.st_size == 0:
+            raise InputRefused(f"{shown}: the file is empty (0 bytes), so a copy or an export was cut; deliver it again")
+        with pq.ParquetFile(path) as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+    except PermissionError:
+        raise EnvironmentFault(f"{shown}: no permission to read the file") from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, UnicodeDecodeError) as error:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputRefused(
+            f"{shown}: not a whole Parquet file ({status.st_size} bytes): {text}; it was cut, damaged or is another format: "
+            "deliver it again"
+        ) from None
+    if rows < 0:
+        raise InputRefused(f"{shown}: its footer claims {rows} rows: the file is damaged; deliver it again")
+    try:
+        names = tuple(schema.names)
+        key = hashlib.sha256(repr([(field.name, str(field.type)) for field in schema]).encode(errors="replace")).hexdigest()
+    except UnicodeDecodeError:
+        raise InputRefused(f"{shown}: a column's name is not UTF-8: the file is damaged; deliver it again") from None
+    return Source(path=path, shown=shown, size=status.st_size, rows=rows, names=names, schema_key=key)
+
+
+def file_digest(source: Source) -> str:
+    """SHA-256 of the file's bytes.
+
+    Raises:
+        EnvironmentFault: the file can no longer be read.
+    """
+    try:
+        with source.path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise EnvironmentFault(f"{source.shown}: {error.strerror}") from None

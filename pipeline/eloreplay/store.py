@@ -1,0 +1,217 @@
+"""The output folder: its lock, its runs and the one switch that publishes.
+
+    DIR/eloreplay.json   says that the folder is ours
+    DIR/lock             held (flock) by the run that is at work; says who
+    DIR/work/            what that run has so far; the next run removes what a killed one left
+    DIR/runs/000042/     a published run, never changed again
+    DIR/current          link to the published run, replaced atomically
+    DIR/refused/         the refused rows of a run that stopped because of them
+
+Nothing outside `work` changes before the switch, so a failed or killed run leaves the last published result as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from eloreplay.errors import EnvironmentFault, FolderBusy, UsageFault
+from eloreplay.instants import now_us, show_us
+
+MARKER = "eloreplay.json"
+FORMAT = 1
+_RUN_NAME = re.compile(r"[0-9]{6,}")
+
+
+class OutputFolder:
+    """An output folder that this process holds; get one from `hold`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / "work"
+        self.run = self.work / "run"
+        self.notes: list[str] = []
+
+    @property
+    def current(self) -> Path | None:
+        """The published run's folder, or None before the first."""
+        return current_run(self.root)
+
+    def begin(self) -> Path:
+        """Clear what a killed run left and make room for a new one; returns the folder to write into."""
+        if self.work.exists():
+            shutil.rmtree(self.work)
+        current = self.current
+        for folder in self._runs():
+            # A run beyond the current one was moved into place and never switched to: nobody has seen it.
+            if current is None or int(folder.name) > int(current.name):
+                shutil.rmtree(folder)
+        for leftover in self.root.glob(".current-*"):
+            leftover.unlink()
+        self.run.mkdir(parents=True)
+        return self.run
+
+    def next_run(self) -> Path:
+        """Where the run will stand when it is published."""
+        current = self.current
+        return self.root / "runs" / f"{1 if current is None else int(current.name) + 1:06d}"
+
+    def publish(self, keep: int) -> Path:
+        """Move the run into place, switch `current` to it and drop what is older than the last `keep` runs."""
+        target = self.next_run()
+        target.parent.mkdir(exist_ok=True)
+        sync_tree(self.run)
+        os.rename(self.run, target)
+        sync_folder(target.parent)
+        link = self.root / f".current-{os.getpid()}"
+        os.symlink(f"runs/{target.name}", link)
+        os.replace(link, self.root / "current")
+        sync_folder(self.root)
+        for folder in self._runs()[:-keep]:
+            shutil.rmtree(folder)
+        self.clean()
+        refused = self.root / "refused"
+        if refused.exists():
+            shutil.rmtree(refused)
+        return target
+
+    def clean(self) -> None:
+        """Drop the work folder."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def _runs(self) -> list[Path]:
+        folder = self.root / "runs"
+        if not folder.is_dir():
+            return []
+        return sorted((path for path in folder.iterdir() if _RUN_NAME.fullmatch(path.name)), key=lambda path: int(path.name))
+
+    def require_space(self, needed: int) -> None:
+        """Refuse to start what cannot end.
+
+        Raises:
+            EnvironmentFault: less than `needed` bytes are free.
+        """
+        free = shutil.disk_usage(self.root).free
+        if free < needed:
+            raise EnvironmentFault(
+                f"{self.root}: about {needed >> 20} MiB are needed for this run and {free >> 20} MiB are free; nothing was started"
+            )
+
+
+def current_run(root: Path) -> Path | None:
+    """The published run of an output folder, resolved, or None."""
+    link = root / "current"
+    if not link.is_symlink():
+        return None
+    target = root / os.readlink(link)
+    return target if target.is_dir() and _RUN_NAME.fullmatch(target.name) else None
+
+
+@contextlib.contextmanager
+def hold(root: Path) -> Iterator[OutputFolder]:
+    """Hold an output folder for the length of a run; makes it when it does not exist.
+
+    The lock belongs to the process: it ends with it however it ends, so a stale one is simply taken over (and noted).
+
+    Raises:
+        UsageFault: the folder holds something that is not ours.
+        FolderBusy: another run holds it.
+        EnvironmentFault: it cannot be made or locked.
+    """
+    claim(root)
+    try:
+        descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise EnvironmentFault(f"{root}: the lock cannot be made: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise EnvironmentFault(f"{root}: the folder cannot be locked on this file system: {error.strerror}") from None
+            raise FolderBusy(f"{root}: another run holds this folder ({_holder(descriptor)}); wait for it or choose another --out") from None
+        folder = OutputFolder(root)
+        left = _holder(descriptor)
+        if left:
+            folder.notes.append(f"took over the lock of a run that ended without giving it back ({left})")
+        os.ftruncate(descriptor, 0)
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": show_us(now_us())}
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        yield folder
+        os.ftruncate(descriptor, 0)
+    except BaseException as error:
+        # A run that fails gives the lock back in order; only a killed one leaves its name in it.
+        if not isinstance(error, FolderBusy):
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, 0)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0) or b"null")
+    except ValueError:
+        return "its name cannot be read"
+    if not isinstance(holder, dict):
+        return ""
+    return f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('since')}"
+
+
+def claim(root: Path) -> None:
+    """Make sure that the folder is ours, or empty, in which case it becomes ours.
+
+    Raises:
+        UsageFault: it holds something else; nothing is touched.
+        EnvironmentFault: it cannot be made or written.
+    """
+    marker = root / MARKER
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if marker.is_file():
+            content = json.loads(marker.read_text(encoding="utf-8") or "{}")
+            found = content.get("format", FORMAT) if isinstance(content, dict) else None
+            if found != FORMAT:
+                raise UsageFault(f"{root}: made by another version of eloreplay (format {found}, this one writes {FORMAT})")
+            return
+        strangers = sorted(path.name for path in root.iterdir())
+        if strangers:
+            raise UsageFault(
+                f"{root}: the folder is not empty and not one of ours (it holds {', '.join(strangers[:3])}"
+                f"{', …' if len(strangers) > 3 else ''}); choose an empty or new folder for --out"
+            )
+        partial = root / f".{MARKER}-{os.getpid()}"
+        partial.write_text(json.dumps({"format": FORMAT}) + "\n", encoding="utf-8")
+        os.replace(partial, marker)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageFault(f"{root}: not a folder") from None
+    except ValueError:
+        raise UsageFault(f"{marker}: cannot be read; is the folder one of ours?") from None
+    except OSError as error:
+        raise EnvironmentFault(f"{root}: the folder cannot be written: {error.strerror}") from None
+
+
+def sync_tree(folder: Path) -> None:
+    """Have every file and folder below on the disk before anything points to them."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            sync_folder(Path(parent) / name)
+        sync_folder(Path(parent))
+
+
+def sync_folder(path: Path) -> None:
+    """`fsync` of a file or folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

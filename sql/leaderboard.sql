@@ -1,0 +1,36 @@
+-- Purpose: the leaderboard.
+-- Grain: one row a player on the board.
+-- Inputs: players (pool NULL when there is one only); $top, $min_games, $active_days (NULL: no activity window).
+-- Rank: 1, 1, 3; within a tie more games first, then id. Only players with a rated game in this history can stand on it.
+-- Activity counts back from the last rated game of the pool, to the microsecond, both edges included.
+with eligible as (
+    select *
+    from players
+    where
+        last_played_at is not null
+        and games >= $min_games
+    qualify
+        $active_days is null
+        or last_played_at >= max(last_played_at) over (partition by pool) - to_days(cast($active_days as integer))
+),
+
+ranked as (
+    select
+        *,
+        rank() over (partition by pool order by rating desc) as player_rank,
+        row_number() over (partition by pool order by rating desc, games desc, player_id asc) as place
+    from eligible
+)
+
+select
+    pool,
+    cast(player_rank as bigint) as rank,
+    player_id,
+    rating,
+    games,
+    wins,
+    losses,
+    last_played_at
+from ranked
+where place <= $top
+order by pool, place

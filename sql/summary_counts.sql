@@ -1,0 +1,81 @@
+-- Purpose: the numbers behind the table `summary`.
+-- Grain: one row a pool and statistic (and month).
+-- Inputs: timeline, favourites, players, pools; $active_days.
+-- Quantiles are linear between neighbours; integers and order statistics only, so no order of threads can show.
+-- Active: played within $active_days of the pool's last rated game.
+with months as (
+    select pool, strftime(date_trunc('month', played_at), '%Y-%m') as month, count(*) as games
+    from timeline
+    group by all
+),
+
+known as (
+    select pool, rating, games, 'all' as slice, '' as slice_value
+    from players
+    union all by name
+    select pool, rating, games, 'active' as slice, concat($active_days, ' days') as slice_value
+    from players
+    where last_played_at is not null
+    qualify last_played_at >= max(last_played_at) over (partition by pool) - to_days(cast($active_days as integer))
+),
+
+spread as (
+    select
+        pool,
+        slice,
+        slice_value,
+        count(*) as players,
+        quantile_cont(cast(rating as double), [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0]) as q
+    from known
+    group by all
+),
+
+favoured as (
+    select
+        pool,
+        count(*) as games,
+        sum(half_points) as half_wins,
+        sum(cast(expected_units as hugeint)) as expected_sum
+    from favourites
+    group by pool
+),
+
+totals as (
+    select pool, count(*) as games, count(*) filter (where is_draw) as draws
+    from timeline
+    group by pool
+)
+
+select pool, 'games' as statistic, 'all' as slice, '' as slice_value, cast(games as double) as value, games, null as half_wins, null as expected_sum
+from totals
+union all
+select pool, 'draws', 'all', '', draws, games, null, null
+from totals
+union all
+select pool, 'games', 'month', month, games, games, null, null
+from months
+union all
+select pool, 'players', slice, slice_value, players, null, null, null
+from spread
+union all
+select
+    pool,
+    unnest(['rating_min', 'rating_p05', 'rating_p25', 'rating_median', 'rating_p75', 'rating_p95', 'rating_max']),
+    slice,
+    slice_value,
+    unnest(q),
+    null,
+    null,
+    null
+from spread
+union all
+select pool, 'rating_middle_half_width', slice, slice_value, q[5] - q[3], null, null, null
+from spread
+union all
+select totals.pool, 'games_without_favourite', 'all', '', totals.games - coalesce(favoured.games, 0), totals.games, null, null
+from totals
+left join favoured on totals.pool is not distinct from favoured.pool
+union all
+select pool, 'favourite_rate', 'all', '', null, games, cast(half_wins as bigint), cast(expected_sum as varchar)
+from favoured
+order by 1, 2, 3, 4
