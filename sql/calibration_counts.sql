@@ -1,6 +1,6 @@
 -- Purpose: the counts behind the calibration curves.
 -- Grain: one row a pool, axis and bin; bins without games are there too.
--- Inputs: favourites; pools (every pool of the run, one row with pool NULL when there is one only).
+-- Inputs: favourite_counts; pools (every pool of the run, one row with pool NULL when there is one only).
 -- Sums are of integers: no order of threads can show in them.
 with bins as (
     select 'gap' as axis, cast(i as integer) as bin, i * 25.0 as bin_low, case when i < 20 then (i + 1) * 25.0 end as bin_high
@@ -11,14 +11,12 @@ with bins as (
 ),
 
 counted as (
-    select
-        pool, 'gap' as axis, gap_bin as bin, count(*) as games, sum(half_points) as half_wins,
-        sum(cast(expected_units as hugeint)) as expected_sum
-    from favourites
+    select pool, 'gap' as axis, gap_bin as bin, sum(games) as games, sum(half_wins) as half_wins, sum(expected_sum) as expected_sum
+    from favourite_counts
     group by pool, gap_bin
     union all
-    select pool, 'probability', probability_bin, count(*), sum(half_points), sum(cast(expected_units as hugeint))
-    from favourites
+    select pool, 'probability', probability_bin, sum(games), sum(half_wins), sum(expected_sum)
+    from favourite_counts
     group by pool, probability_bin
 )
 

@@ -1,6 +1,6 @@
 -- Purpose: the numbers behind the table `summary`.
 -- Grain: one row a pool and statistic (and month).
--- Inputs: timeline, favourites, players, pools; $active_days.
+-- Inputs: timeline, favourite_counts, players, pools; $active_days.
 -- Quantiles are linear between neighbours; integers and order statistics only, so no order of threads can show.
 -- Active: played within $active_days of the pool's last rated game.
 with months as (
@@ -31,12 +31,8 @@ spread as (
 ),
 
 favoured as (
-    select
-        pool,
-        count(*) as games,
-        sum(half_points) as half_wins,
-        sum(cast(expected_units as hugeint)) as expected_sum
-    from favourites
+    select pool, cast(sum(games) as bigint) as games, sum(half_wins) as half_wins, sum(expected_sum) as expected_sum
+    from favourite_counts
     group by pool
 ),
 

@@ -12,14 +12,13 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eloreplay import __version__, calibration
 from eloreplay.games import Intake, write_refused, write_refused_awards
-from eloreplay.queries import Database, failures, sql_text
+from eloreplay.queries import Database, failures, literal_path, sql_text
 from eloreplay.replay import Replay
 from eloreplay.rules import Ruleset
-from eloreplay.timeline import ARROW_TYPES, players_table, write_parquet
+from eloreplay.timeline import players_table, write_parquet
 
 SUMMARY_ACTIVE_DAYS = 30
 
@@ -49,16 +48,13 @@ def write_tables(
         write_refused_awards(database, intake, folder / "rejected_awards.parquet", pool)
 
     nothing = "" if pool else "null::varchar as pool, "
-    timeline = pq.ParquetFile(folder / "timeline" / result.files[0]).schema_arrow
     database.execute("create or replace view timeline as select " + nothing + "* from read_parquet(" + _list(folder, result) + ")")
     database.put("players", players if pool else players.add_column(0, "pool", pa.nulls(len(players), pa.string())))
     database.execute(
         "create or replace table pools as "
         + ("select distinct pool from players order by pool" if pool else "select null::varchar as pool")
     )
-    # Small and read several times: kept instead of being looked up in the files each time.
-    database.create_view("favourites", "favourites")
-    del timeline
+    database.create_table("favourite_counts", "favourite_counts")
 
     rows = database.arrow(
         "leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days}
@@ -70,8 +66,6 @@ def write_tables(
 
 def _list(folder: Path, result: Replay) -> str:
     """The timeline's files as an SQL list; their names are ours, the folder's is not."""
-    from eloreplay.queries import literal_path
-
     paths = (literal_path(folder / "timeline") + "/" + name for name in result.files)
     return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "], hive_partitioning = false"
 
@@ -123,8 +117,6 @@ def write_views(folder: Path, target: Path, pool: bool) -> None:
 
     `set variable eloreplay_dir = '…'` makes the views follow a run that was moved.
     """
-    from eloreplay.queries import literal_path
-
     path = folder / "ratings.duckdb"
     with failures("ratings.duckdb"), duckdb.connect(str(path)) as connection:
         connection.execute("set variable eloreplay_dir = $folder", {"folder": literal_path(folder)})
@@ -162,7 +154,3 @@ def write_manifest(path: Path, content: dict[str, Any]) -> None:
     """Write `manifest.json`, keys in the order given."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
-
-def pool_arrow_type(intake: Intake) -> pa.DataType:
-    """Arrow type of the pool column."""
-    return ARROW_TYPES[intake.pool_type]

@@ -27,7 +27,7 @@ from eloreplay.rules import Adjustment, Ruleset
 from eloreplay.timeline import ARROW_TYPES, INSTANT, TimelineWriter, rating_type, timeline_schema
 
 #: Games that are prepared by one query: enough to be quick, few enough to stay in bounded memory.
-STRETCH_GAMES = 500_000
+STRETCH_GAMES = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -67,13 +67,11 @@ def players_table(
     """The table `players` from the state at the end; `index` has pool and player_id in the state's order, which is by id."""
     assert state.dtype == PLAYER_STATE
     rating = rating_type(ruleset)
-    never = state["games"] == 0
     peaked = np.isfinite(state["peak_rating"])
     last = pa.array(state["last_us"], pa.int64(), mask=(state["wins"] + state["losses"] + state["draws"]) == 0)
     experience = pa.nulls(len(state), pa.float64())
     if ruleset.uses.match_length:
         experience = pa.array(state["experience"], pa.float64())
-    del never
     columns: dict[str, Any] = {"pool": index["pool"].cast(ARROW_TYPES[intake.pool_type])} if pool else {}
     columns |= {
         "player_id": index["player_id"].cast(ARROW_TYPES[intake.player_id_type]),
