@@ -76,6 +76,8 @@ class Rules:
     known: frozenset[str] = frozenset({"boosted", "casual", "tournament"})
     window_us: int | None = 168 * HOUR_US
     max_match_length: int = 999
+    weight: bool = False  # whether the ruleset reads the column; the shipped ones read neither
+    advantage: bool = False
 
     def uses(self, column: str) -> bool:
         """Whether some version reads this column."""
@@ -85,7 +87,13 @@ class Rules:
             return any(v.match for v in self.versions)
         if column == "result":
             return any(v.gammon for v in self.versions)
-        return True
+        return {"weight": self.weight, "advantage": self.advantage}[column]
+
+    def value(self, row: dict[str, Any], column: str) -> Any:
+        """The input as the rules use it: NULL where they do not read the column, else with its default."""
+        if not self.uses(column):
+            return None
+        return "single" if column == "result" and row[column] is None else row[column]
 
 
 TAVLA42 = Rules((Version("1.3.1", None, 1200, 32, heavy=(50, 16), cube="log2"),))
@@ -137,7 +145,7 @@ def stake_of(version: Version, row: dict[str, Any]) -> float:
         stake *= version.gammon[1]
     if version.match:
         stake *= 4 * math.sqrt(row["match_length"])
-    return stake * row["weight"]
+    return stake
 
 
 def k_of(version: Version, recent: int | None, experience: float, match_length: int | None) -> float:
@@ -190,9 +198,9 @@ def refusal(row: dict[str, Any], rules: Rules) -> str | None:
         return "bad_match_length"
     if rules.uses("result") and row["result"] not in {None, "single", "gammon", "backgammon"}:
         return "bad_result"
-    if not (math.isfinite(row["weight"]) and row["weight"] > 0):
+    if rules.weight and not (math.isfinite(row["weight"]) and row["weight"] > 0):
         return "bad_weight"
-    if not math.isfinite(row["advantage"]):
+    if rules.advantage and not math.isfinite(row["advantage"]):
         return "bad_advantage"
     if version_at(rules, row["played_at"]) is None:
         return "before_first_rule_version"
@@ -359,8 +367,9 @@ def replay(
             w_recent, l_recent = w.recent_games(t, rules.window_us), l.recent_games(t, rules.window_us)
         n = row["match_length"]
         divisor = 2000 / math.sqrt(n) if version.match else version.divisor
-        p = expected(w.rating + row["advantage"], l.rating, divisor)
-        stake = stake_of(version, row)
+        advantage = row["advantage"] if rules.advantage else 0
+        p = expected(w.rating + advantage, l.rating, divisor)
+        stake = stake_of(version, row) * (row["weight"] if rules.weight else 1)
         w_k, l_k = k_of(version, w_recent, w.experience, n), k_of(version, l_recent, l.experience, n)
         score = 0.5 if row["is_draw"] else 1.0
         w_change: float = w_k * stake * (score - p)
@@ -390,7 +399,7 @@ def replay(
             "winner_experience": w.experience if ramp else None,
             "loser_experience": l.experience if ramp else None,
             "rule_version": version.name,
-            **{c: row[c] for c in ("cube", "match_length", "result", "weight", "advantage")},
+            **{c: rules.value(row, c) for c in ("cube", "match_length", "result", "weight", "advantage")},
         }
         if pool:
             line = {"pool": row["pool"], **line}

@@ -107,6 +107,8 @@ def own_rules(
     k: float = 32,
     heavy: tuple[int, float] | None = None,
     cube: bool = False,
+    weight: bool = False,
+    advantage: bool = False,
     versions: list[dict[str, Any]] | None = None,
 ) -> Path:
     """Writes a ruleset of the user's own. `versions` (name, from, divisor, k) replaces the single version."""
@@ -114,6 +116,7 @@ def own_rules(
         f'name = "{name}"',
         f"start = {start}",
         f'rounding = "{"half-away-from-zero" if integer else "none"}"',
+        f"advantage = {str(advantage).lower()}",
         "[modes]",
         'rated = ["ranked"]',
     ]
@@ -126,8 +129,9 @@ def own_rules(
         lines += [f"divisor = {version.get('divisor', divisor)}", f"k = {version.get('k', k)}"]
         if heavy:
             lines.append(f"heavy = {{ games = {heavy[0]}, k = {heavy[1]} }}")
-        if cube:
-            lines.append('stake = { cube = "log2" }')
+        stake = ['cube = "log2"'] * cube + ["weight = true"] * weight
+        if stake:
+            lines.append(f"stake = {{ {', '.join(stake)} }}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -141,6 +145,8 @@ def own_twin(
     k: float = 32,
     heavy: tuple[int, float] | None = None,
     cube: bool = False,
+    weight: bool = False,
+    advantage: bool = False,
 ) -> naive.Rules:
     """The twin's form of `own_rules` with the same arguments."""
     version = naive.Version("1", None, divisor, k, heavy=heavy, cube="log2" if cube else None)
