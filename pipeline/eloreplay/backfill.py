@@ -160,9 +160,7 @@ def _mapping(inputs: Inputs) -> dict[str, Any]:
     return {"columns": mapping.sources, "naive": mapping.naive, "file": None if mapping.file is None else str(mapping.file)}
 
 
-def _stop_if_too_many_refused(
-    database: Database, folder: OutputFolder, intake: Intake, max_rejected: float, pool: bool
-) -> None:
+def _stop_if_too_many_refused(database: Database, folder: OutputFolder, intake: Intake, max_rejected: float, pool: bool) -> None:
     """Stop before anything is published when too many rows are refused; they are written out all the same.
 
     In a backfill every row is new, so both shares of the specification are one.

@@ -1,7 +1,7 @@
 """Did the ratings tell the truth: the curve of favourites' real results against what the ratings expected.
 
-Counts come from `sql/calibration_counts.sql` (integers and fixed point, so no order of threads can show); rates and intervals are made
-from counts here and nowhere else.
+Counts come from `sql/calibration_counts.sql` (integers and fixed point, so no order of threads can show); rates and intervals
+are made from counts here and nowhere else.
 """
 
 from __future__ import annotations
@@ -74,11 +74,7 @@ def rates(counts: pl.DataFrame, pool: bool) -> pl.DataFrame:
                 "expected_rate": int(row["expected_sum"]) / FIXED_POINT / games if games else None,
             }
         )
-    floats = {
-        name: pl.Float64
-        for name in CALIBRATION_COLUMNS
-        if name not in ("slice", "slice_value", "axis", "games")
-    }
+    floats = {name: pl.Float64 for name in CALIBRATION_COLUMNS if name not in ("slice", "slice_value", "axis", "games")}
     schema = {name: floats.get(name, pl.Int64 if name == "games" else pl.String) for name in CALIBRATION_COLUMNS}
     if pool:
         return pl.DataFrame(rows, schema={"pool": counts.schema["pool"], **schema})

@@ -14,7 +14,7 @@ from eloreplay import __version__
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 
 
-class _Instant(click.ParamType):
+class _Instant(click.ParamType[int]):
     """An ISO 8601 instant; UTC unless it carries a zone."""
 
     name = "instant"
@@ -28,7 +28,7 @@ class _Instant(click.ParamType):
             self.fail(f"{value!r} is not an instant such as 2026-10-01 or 2026-10-01T00:00:00Z", param, ctx)
 
 
-class _Since(click.ParamType):
+class _Since(click.ParamType[tuple[str, int]]):
     """VERSION=INSTANT."""
 
     name = "version=instant"
@@ -42,7 +42,7 @@ class _Since(click.ParamType):
         return version, _Instant().convert(instant, param, ctx)
 
 
-class _Share(click.ParamType):
+class _Share(click.ParamType[float]):
     """A share such as 0.01 or 1%."""
 
     name = "share"
@@ -75,7 +75,11 @@ def _output_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--quiet", is_flag=True, help="Say nothing unless something fails."),
         click.option("--json", "as_json", is_flag=True, help="One JSON line a step, for machines."),
         click.option(
-            "--memory-limit", default="1GB", show_default=True, metavar="SIZE", help="Memory that queries may use before they spill."
+            "--memory-limit",
+            default="1GB",
+            show_default=True,
+            metavar="SIZE",
+            help="Memory that queries may use before they spill.",
         ),
         click.option(
             "--threads", type=click.IntRange(1, 1024), default=None, help="Threads of the queries; all cores unless given."

@@ -121,15 +121,13 @@ def load_mapping(path: Path) -> ColumnMapping:
         if name not in known:
             raise UsageFault(f"{path}: [columns] has the unknown column '{name}'; known are {', '.join(known)}")
         if not isinstance(source, str) or not source.strip():
-            raise UsageFault(
-                f"{path}: [columns] {name} = {source!r}: write a column's name or an expression as text in quotes"
-            )
+            raise UsageFault(f"{path}: [columns] {name} = {source!r}: write a column's name or an expression as text in quotes")
     for name, value in time.items():
         if name != "naive":
             raise UsageFault(f"{path}: [time] has the unknown key '{name}'; the only one is naive = \"UTC\"")
         if value != "UTC":
             raise UsageFault(
-                f"{path}: [time] naive = {value!r}: only \"UTC\" can be declared, for a local clock repeats an hour each "
+                f'{path}: [time] naive = {value!r}: only "UTC" can be declared, for a local clock repeats an hour each '
                 "autumn and its order is lost; convert in [columns], for example "
                 "played_at = \"timezone('Europe/Belgrade', ended_at)\""
             )

@@ -1,8 +1,8 @@
 """Checks the expressions of a columns file: one scalar value of the row it stands in, and nothing else.
 
-The text comes from outside and ends up inside our SQL. It is therefore parsed by DuckDB first, in the very parentheses it will stand in,
-and only what is known to be harmless passes: columns, constants, operators, casts, CASE and scalar functions whose result depends
-on their arguments alone.
+The text comes from outside and ends up inside our SQL. It is therefore parsed by DuckDB first, in the very parentheses it will
+stand in, and only what is known to be harmless passes: columns, constants, operators, casts, CASE and scalar functions whose
+result depends on their arguments alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,18 @@ _NODES = {
 _ALLOWED = {"timezone", "date_trunc", "datetrunc", "date_part", "datepart", "strftime", "to_timestamp", "if", "ifnull", "nullif"}
 #: Scalar by DuckDB's list and yet a window on the session, the catalog or the machine.
 _SESSION_FUNCTIONS = {"getvariable", "getenv", "nextval", "currval", "setseed", "error", "version", "write_log", "txid_current"}
-_SESSION_PREFIXES = ("current_", "pg_", "has_", "in_search_path", "duckdb_", "get_current", "query", "sleep", "parse_duckdb_log", "to_arrow")
+_SESSION_PREFIXES = (
+    "current_",
+    "pg_",
+    "has_",
+    "in_search_path",
+    "duckdb_",
+    "get_current",
+    "query",
+    "sleep",
+    "parse_duckdb_log",
+    "to_arrow",
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,9 @@ def check_expression(connection: duckdb.DuckDBPyConnection, text: str, where: st
             if node.get("schema") or node.get("catalog"):
                 raise UsageFault(f"{where}: {text!r}: write {name}() without a schema")
             allowed = node.get("is_operator") or (
-                (name in functions or name in _ALLOWED) and name not in _SESSION_FUNCTIONS and not name.startswith(_SESSION_PREFIXES)
+                (name in functions or name in _ALLOWED)
+                and name not in _SESSION_FUNCTIONS
+                and not name.startswith(_SESSION_PREFIXES)
             )
             if not allowed or node.get("distinct") or node.get("filter"):
                 raise UsageFault(

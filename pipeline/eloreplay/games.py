@@ -204,9 +204,7 @@ def _stage_all(
         ),
         "start ratings": TableReader(
             database,
-            TableSpec(
-                "start ratings", contract.START_COLUMNS, {"player_id": PLAYERS, "pool": POOL}, pool=inputs.pool
-            ),
+            TableSpec("start ratings", contract.START_COLUMNS, {"player_id": PLAYERS, "pool": POOL}, pool=inputs.pool),
             ledger,
         ),
     }
@@ -255,9 +253,7 @@ def _resolve_copies(database: Database) -> tuple[int, int]:
         "create or replace table conflicting as select staged.* from staged semi join "
         "(select row_key from copy_verdicts where verdict = 'conflicting_copies') as verdicts on staged.rowid = verdicts.row_key"
     )
-    counts = dict(
-        database.connection.execute("select verdict, count(*) from copy_verdicts group by verdict").fetchall()
-    )
+    counts = dict(database.connection.execute("select verdict, count(*) from copy_verdicts group by verdict").fetchall())
     if counts:
         database.execute("delete from staged where rowid in (select row_key from copy_verdicts)")
     return counts.get("duplicate", 0), counts.get("conflicting_copies", 0)

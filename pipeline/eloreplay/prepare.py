@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from eloreplay.errors import EnvironmentFault
 from eloreplay.instants import BEGINNING_US
 from eloreplay.queries import Database
 from eloreplay.rules import Ruleset
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def prepare(database: Database, ruleset: Ruleset, from_us: int, to_us: int, play
     )
 
 
-def _numbers(rows: pa.Table, name: str, dtype: type) -> NDArray[np.generic]:  # type: ignore[type-arg]
+def _numbers(rows: pa.Table, name: str, dtype: type[Number]) -> NDArray[Number]:
     """A column as a writable array of one type (what Arrow hands out is read-only, which would be another kernel signature)."""
     column = rows[name]
     if column.null_count:

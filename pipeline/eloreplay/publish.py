@@ -56,9 +56,7 @@ def write_tables(
     )
     database.create_table("favourite_counts", "favourite_counts")
 
-    rows = database.arrow(
-        "leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days}
-    )
+    rows = database.arrow("leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days})
     write_parquet(_without_pool(_plain(rows, players.schema), pool), folder / "leaderboard.parquet")
     write_parquet(calibration.curve(database, pool).to_arrow(), folder / "calibration.parquet")
     write_parquet(summary(database, intake, pool).to_arrow(), folder / "summary.parquet")
@@ -90,15 +88,15 @@ def summary(database: Database, intake: Intake, pool: bool) -> pl.DataFrame:
     for row in counts.iter_rows(named=True):
         base = {**({"pool": row["pool"]} if pool else {}), "slice": row["slice"], "slice_value": row["slice_value"]}
         if row["statistic"] != "favourite_rate":
-            rows.append({**base, "statistic": row["statistic"], "value": row["value"], "low": None, "high": None, "games": row["games"]})
+            rows.append(
+                {**base, "statistic": row["statistic"], "value": row["value"], "low": None, "high": None, "games": row["games"]}
+            )
             continue
         games, wins = row["games"], row["half_wins"] / 2
         low, high = calibration.wilson(wins, games)
         expected = int(row["expected_sum"]) / calibration.FIXED_POINT / games
         rows.append({**base, "statistic": "favourite_real_rate", "value": wins / games, "low": low, "high": high, "games": games})
-        rows.append(
-            {**base, "statistic": "favourite_expected_rate", "value": expected, "low": None, "high": None, "games": games}
-        )
+        rows.append({**base, "statistic": "favourite_expected_rate", "value": expected, "low": None, "high": None, "games": games})
     schema: dict[str, Any] = {"pool": pl.Int64 if intake.pool_type == "BIGINT" else pl.String} if pool else {}
     schema |= {
         "statistic": pl.String,
@@ -153,4 +151,3 @@ def versions() -> dict[str, str]:
 def write_manifest(path: Path, content: dict[str, Any]) -> None:
     """Write `manifest.json`, keys in the order given."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-

@@ -1,7 +1,7 @@
 """From Parquet files to staged rows: binds a table's canonical columns to each file, checks every type from the schema, inserts.
 
-No type converts by itself: integers widen to int64, numbers to float64, an all-NULL column takes the declared type; anything else is
-refused before a row is read, with the file, the column, what was found and what to write in the columns file.
+No type converts by itself: integers widen to int64, numbers to float64, an all-NULL column takes the declared type; anything else
+is refused before a row is read, with the file, the column, what was found and what to write in the columns file.
 """
 
 from __future__ import annotations
@@ -213,25 +213,26 @@ class TableReader:
                         self._check_zone(sql_type in ZONED, where)
                     return _microseconds(bound.sql, sql_type)
                 hint = "a timestamp is needed; convert it in the columns file, for example " + (
-                    f"{column.name} = \"to_timestamp({shown})\"" if sql_type in INTEGERS | FLOATS
+                    f'{column.name} = "to_timestamp({shown})"'
+                    if sql_type in INTEGERS | FLOATS
                     else f"{column.name} = \"strptime({shown}, '%Y-%m-%d %H:%M:%S')\""
                 )
             case "text":
                 if sql_type == "VARCHAR":
                     return bound.sql
-                hint = f"text is needed; for example {column.name} = \"cast({shown} as varchar)\" in the columns file"
+                hint = f'text is needed; for example {column.name} = "cast({shown} as varchar)" in the columns file'
             case "integer":
                 if sql_type in INTEGERS:
                     return f"cast({bound.sql} as BIGINT)"
-                hint = f"an integer is needed; for example {column.name} = \"cast({shown} as bigint)\" in the columns file"
+                hint = f'an integer is needed; for example {column.name} = "cast({shown} as bigint)" in the columns file'
             case "number":
                 if sql_type in INTEGERS or sql_type in FLOATS:
                     return f"cast({bound.sql} as DOUBLE)"
-                hint = f"a number is needed; for example {column.name} = \"cast({shown} as double)\" in the columns file"
+                hint = f'a number is needed; for example {column.name} = "cast({shown} as double)" in the columns file'
             case "flag":
                 if sql_type == "BOOLEAN":
                     return bound.sql
-                hint = f"true or false is needed; for example {column.name} = \"{shown} = 1\" in the columns file"
+                hint = f'true or false is needed; for example {column.name} = "{shown} = 1" in the columns file'
         if sql_type == "NULL" or not self._has_values(source, bound):
             return f"cast(null as {SQL_TYPES.get(column.kind, 'VARCHAR')})" if column.kind != "id" else "null"
         if bound.plain is None:
@@ -245,7 +246,7 @@ class TableReader:
         if not zoned and self._spec.mapping.naive is None:
             raise InputRefused(
                 f"{where} has stamps without a zone: nobody can tell which instant they mean. If they are UTC, say so in the "
-                "columns file:\n[time]\nnaive = \"UTC\""
+                'columns file:\n[time]\nnaive = "UTC"'
             )
 
     def _has_values(self, source: Source, bound: _Bound) -> bool:
@@ -287,16 +288,15 @@ class TableReader:
                 if "file_row_number" in names:
                     self._database.connection.execute("set preserve_insertion_order = true")
                 inserted = self._database.connection.execute(
-                    f"insert into {table} select {number}, {row_no}, {items} "
-                    "from read_parquet($path, hive_partitioning = false)",
+                    f"insert into {table} select {number}, {row_no}, {items} from read_parquet($path, hive_partitioning = false)",
                     {"path": literal_path(source.path)},
                 ).fetchall()
                 if "file_row_number" in names:
                     self._database.connection.execute("set preserve_insertion_order = false")
             if inserted[0][0] != source.rows:
                 raise InputRefused(
-                    f"{source.shown}: its footer says {source.rows} rows, but {inserted[0][0]} could be read: the file is damaged or "
-                    "changed while it was read; deliver it again"
+                    f"{source.shown}: its footer says {source.rows} rows, but {inserted[0][0]} could be read: the file is damaged "
+                    "or changed while it was read; deliver it again"
                 )
             done += source.rows
             if progress is not None:

@@ -115,7 +115,8 @@ def replay(
     events = load_events(database, due)
     schema = timeline_schema(ruleset, intake, pool)
     names = pa.array([version.name for version in ruleset.version], pa.string())
-    total, done, records = sum(c.games for c in chunks), 0, []
+    total, done = sum(c.games for c in chunks), 0
+    records: list[dict[str, object]] = []
     with TimelineWriter(folder, schema) as writer:
         for group in stretches(chunks):
             stretch = prepare(database, ruleset, group[0].from_us, group[-1].to_us, len(state))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -141,7 +142,7 @@ class Modes(Model):
     @model_validator(mode="after")
     def _apart(self) -> Modes:
         if self.rated == "all" and self.unrated:
-            raise ValueError("rated = \"all\" leaves no mode unrated; list the rated modes instead")
+            raise ValueError('rated = "all" leaves no mode unrated; list the rated modes instead')
         both = set(self.rated) & set(self.unrated) if self.rated != "all" else set()
         if both:
             raise ValueError(f"'{min(both)}' is both rated and unrated")
@@ -188,7 +189,8 @@ class Adjustment(Model):
 class KernelTables(NamedTuple):
     """Per version what the kernel needs of a player's own past; arrays of shape `(n_versions,)` or `(n_steps,)`.
 
-    `k_axis`: int8, 0 none, 1 games before, 2 rating before; the steps of version v are `k_first[v]:k_last[v]` of `k_from`, `k_value`.
+    `k_axis`: int8, 0 none, 1 games before, 2 rating before; the steps of version v are `k_first[v]:k_last[v]` of `k_from` and
+    `k_value`.
     `ramp_height`: float64, 1 where there is no ramp; `ramp_after`: whether E includes the present match.
     """
 
@@ -331,7 +333,10 @@ class Ruleset(Model):
 
     def kernel_tables(self) -> KernelTables:
         """What the kernel needs by version; see `KernelTables`."""
-        axis, first, last, steps = [], [], [], []
+        axis: list[int] = []
+        first: list[int] = []
+        last: list[int] = []
+        steps: list[KStep] = []
         for version in self.version:
             axis.append(1 if version.k_by_games else 2 if version.k_by_rating else 0)
             first.append(len(steps))
@@ -380,9 +385,7 @@ def find_ruleset(name_or_path: str) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
-    raise UsageFault(
-        f"--rules {name_or_path}: neither a file nor a shipped ruleset; shipped are {', '.join(shipped_rulesets())}"
-    )
+    raise UsageFault(f"--rules {name_or_path}: neither a file nor a shipped ruleset; shipped are {', '.join(shipped_rulesets())}")
 
 
 def load_ruleset(name_or_path: str, since: Mapping[str, int] | None = None) -> Ruleset:
@@ -424,7 +427,7 @@ def _settle(ruleset: Ruleset, file: str, since: dict[str, int]) -> Ruleset:
             + " ".join(f"--since {name}=2025-11-03" for name in missing)
             + " with your own instants (UTC unless they carry a zone)"
         )
-    for before, after in zip(versions, versions[1:], strict=False):
+    for before, after in itertools.pairwise(versions):
         if after.start_us <= before.start_us:
             raise UsageFault(
                 f"{file}: version {after.name} (from {show_us(after.start_us)}) does not start after version "

@@ -313,8 +313,7 @@ def _prepare_folder(folder: Path, files: list[Path]) -> None:
         raise EnvironmentFault(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
     if foreign:
         raise UsageFault(
-            f"{foreign[0]}: is not a file of this simulation and would be read with it; "
-            "remove it or choose another folder"
+            f"{foreign[0]}: is not a file of this simulation and would be read with it; remove it or choose another folder"
         )
 
 
@@ -449,9 +448,7 @@ def _quota(share: float, before: int, after: int) -> int:
     return int(share * after + 0.5) - int(share * before + 0.5)
 
 
-def _plant(
-    rows: _Rows, quota: Mapping[str, int], month: int, seed: int, *, last: bool
-) -> tuple[_Rows, _Rows, dict[str, int]]:
+def _plant(rows: _Rows, quota: Mapping[str, int], month: int, seed: int, *, last: bool) -> tuple[_Rows, _Rows, dict[str, int]]:
     """Change `rows` in place into what a real export looks like.
 
     No row gets two kinds (but a copy may be of any row with ids), so each count is also the count of its bin.

@@ -78,9 +78,7 @@ def _walk(folder: str) -> list[str]:
     files: list[str] = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        files.extend(
-            os.path.join(parent, name) for name in names if name.endswith(".parquet") and not name.startswith((".", "_"))
-        )
+        files.extend(os.path.join(parent, name) for name in names if name.endswith(".parquet") and not name.startswith((".", "_")))
     return files
 
 

@@ -137,7 +137,9 @@ def hold(root: Path) -> Iterator[OutputFolder]:
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise EnvironmentFault(f"{root}: the folder cannot be locked on this file system: {error.strerror}") from None
-            raise FolderBusy(f"{root}: another run holds this folder ({_holder(descriptor)}); wait for it or choose another --out") from None
+            raise FolderBusy(
+                f"{root}: another run holds this folder ({_holder(descriptor)}); wait for it or choose another --out"
+            ) from None
         folder = OutputFolder(root)
         left = _holder(descriptor)
         if left:

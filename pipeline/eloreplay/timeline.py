@@ -61,9 +61,7 @@ def timeline_schema(ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Schema:
     return pa.schema(fields)
 
 
-def players_table(
-    state: np.ndarray[Any, Any], index: pa.Table, ruleset: Ruleset, intake: Intake, pool: bool
-) -> pa.Table:
+def players_table(state: np.ndarray[Any, Any], index: pa.Table, ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Table:
     """The table `players` from the state at the end; `index` has pool and player_id in the state's order, which is by id."""
     assert state.dtype == PLAYER_STATE
     rating = rating_type(ruleset)
