@@ -7,7 +7,7 @@ select
     verdict as reason,
     cast(pool as varchar) as pool,
     cast(award_id as varchar) as award_id,
-    cast(make_timestamp(awarded_us) as varchar) as awarded_at,
+    cast(make_timestamptz(awarded_us) as varchar) as awarded_at,
     cast(raw_player_id as varchar) as player_id,
     cast(points as varchar) as points,
     reason as award_reason

@@ -19,7 +19,7 @@ select
     reason,
     cast(pool as varchar) as pool,
     cast(game_id as varchar) as game_id,
-    cast(make_timestamp(played_us) as varchar) as played_at,
+    cast(make_timestamptz(played_us) as varchar) as played_at,
     cast(winner_id as varchar) as winner_id,
     cast(loser_id as varchar) as loser_id,
     mode,

@@ -12,7 +12,7 @@ from typing import Any
 from eloreplay.errors import InputRefused
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.instants import show_us
-from eloreplay.publish import BoardOptions, versions, write_manifest, write_tables, write_views
+from eloreplay.publish import BoardOptions, read_manifest, versions, write_manifest, write_tables, write_views
 from eloreplay.queries import DEFAULT_MEMORY, Database
 from eloreplay.replay import replay
 from eloreplay.rules import Ruleset
@@ -163,11 +163,13 @@ def _mapping(inputs: Inputs) -> dict[str, Any]:
 def _stop_if_too_many_refused(database: Database, folder: OutputFolder, intake: Intake, max_rejected: float, pool: bool) -> None:
     """Stop before anything is published when too many rows are refused; they are written out all the same.
 
-    In a backfill every row is new, so both shares of the specification are one.
+    Three shares are looked at: of all rows, of the rows that are new since the published run, and of the awards.
     """
+    new_refused, new_rows = _new_since_published(database, folder, intake)
     for what, refused, rows, bins in (
-        ("rows", intake.rejected, intake.rows_read, intake.bins),
-        ("awards", intake.award_rejected, intake.award_rows_read, intake.award_bins),
+        ("rows read", intake.rejected, intake.rows_read, intake.bins),
+        ("rows that are new in this run", new_refused, new_rows, intake.bins),
+        ("awards read", intake.award_rejected, intake.award_rows_read, intake.award_bins),
     ):
         if refused <= max_rejected * rows:
             continue
@@ -180,10 +182,30 @@ def _stop_if_too_many_refused(database: Database, folder: OutputFolder, intake: 
         assert isinstance(reasons, dict)
         listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items() if count)
         raise InputRefused(
-            f"{refused} of {rows} {what} read are refused ({refused / rows:.2%}; {listed}), more than --max-rejected "
+            f"{refused} of {rows} {what} are refused ({refused / rows:.2%}; {listed}), more than --max-rejected "
             f"{max_rejected:.2%} allows; nothing was published. The refused rows, with file and row, are in {target}: mend them at "
             "their source, void them by the columns file, or raise --max-rejected"
         )
+
+
+def _new_since_published(database: Database, folder: OutputFolder, intake: Intake) -> tuple[int, int]:
+    """(refused, all) rows of the files that the published run had not read: files are told apart by their content.
+
+    (0, 0) when there is no published run (then every row is new and the share of all rows says it), or when too few are new.
+    """
+    current = folder.current
+    if current is None:
+        return 0, 0
+    known = {item["sha256"] for item in read_manifest(current).get("inputs", [])}
+    new = {
+        number: source.rows
+        for number, (source, item) in enumerate(zip(intake.sources, intake.inputs, strict=False))
+        if item["sha256"] not in known
+    }
+    if sum(new.values()) <= NEW_ROWS_WORTH_A_SHARE:
+        return 0, 0
+    by_file = dict(database.rows("refused_by_file"))
+    return sum(by_file.get(number, 0) for number in new), sum(new.values())
 
 
 class _Clock:

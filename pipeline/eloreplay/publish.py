@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from eloreplay import __version__, calibration
+from eloreplay.errors import EnvironmentFault
 from eloreplay.games import Intake, write_refused, write_refused_awards
 from eloreplay.queries import Database, failures, literal_path, sql_text
 from eloreplay.replay import Replay
@@ -151,3 +152,17 @@ def versions() -> dict[str, str]:
 def write_manifest(path: Path, content: dict[str, Any]) -> None:
     """Write `manifest.json`, keys in the order given."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_manifest(run: Path) -> dict[str, Any]:
+    """The manifest of a published run.
+
+    Raises:
+        EnvironmentFault: it is missing or damaged.
+    """
+    try:
+        content = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EnvironmentFault(f"{run / 'manifest.json'}: the published run's manifest cannot be read: {error}") from None
+    assert isinstance(content, dict)
+    return content

@@ -55,6 +55,12 @@ def find_sources(arguments: Iterable[str], what: str) -> list[Source]:
             raise InputRefused(f"{what} {argument}: {reason}; nothing was read and nothing was published")
         for path in matches:
             found.setdefault(Path(os.path.realpath(path)), path)
+    for real in found:
+        try:
+            str(real).encode("utf-8")
+        except UnicodeEncodeError:
+            shown = os.fsencode(real).decode("utf-8", "backslashreplace")
+            raise InputRefused(f"{shown}: the file's name is not UTF-8; rename it") from None
     if not found:
         raise InputRefused(f"no {what} file was given; nothing was published")
     return [read_footer(path, found[path]) for path in sorted(found, key=os.fsencode)]
