@@ -53,7 +53,7 @@ def prepare(database: Database, ruleset: Ruleset, from_us: int, to_us: int, play
     """Prepare the games of `[from_us, to_us)`; the window before it is read as context only.
 
     Args:
-        database: with what `games.open_door` left, and `player_index`.
+        database: with what `games.open_door` left, `player_index` and the view `rule_terms`.
         ruleset: the rules.
         from_us: first instant, microseconds.
         to_us: end, microseconds, not included.

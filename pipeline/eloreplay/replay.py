@@ -109,6 +109,8 @@ def replay(
     elapsed = dict.fromkeys(("reading", "window", "kernel", "writing"), 0.0)
     chunks = [Chunk(*row) for row in database.rows("chunks", {"unit": chunk})]
     database.create_table("player_index", "player_index")
+    database.create_view("rule_inputs", "rule_inputs")
+    database.create_view("rule_terms", "rule_terms")
     index = database.arrow_of("select pool, player_id, player_index from player_index order by player_index")
     state = initial_state(database, ruleset, index.num_rows)
     due = sorted((a for a in ruleset.adjustment if a.at <= as_of_us), key=lambda a: a.at)

@@ -1,6 +1,6 @@
 """Rating rules as data: a ruleset is a TOML file, checked here, and handed to SQL and to the kernel as plain tables.
 
-No rule is applied here. `Ruleset.version_table` is what `sql/chunk_games.sql` joins (k, stake, divisor by version) and
+No rule is applied here. `Ruleset.version_table` is what `sql/rule_terms.sql` joins (k, stake, divisor by version) and
 `Ruleset.kernel_tables` is what the kernel gets for the few terms that depend on a player's own past (ramp, k by games or rating).
 The keys are described for a site's administrator in `docs/rulesets.md`.
 """
@@ -300,7 +300,7 @@ class Ruleset(Model):
         return content
 
     def version_table(self) -> dict[str, list[Any]]:
-        """The columns of the SQL table `rule_versions`, one row a version, in order of `from_us` (see `sql/chunk_games.sql`)."""
+        """The columns of the SQL table `rule_versions`, one row a version, in order of `from_us` (see `sql/rule_terms.sql`)."""
         rows = []
         for index, version in enumerate(self.version):
             stake = version.stake
