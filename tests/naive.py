@@ -97,12 +97,8 @@ class Rules:
 
 
 TAVLA42 = Rules((Version("1.3.1", None, 1200, 32, heavy=(50, 16), cube="log2"),))
-NARDY = Rules(
-    (Version(None, None, 2000, 1, match=True, ramp="before"),), start=1300, whole=False, rated=None, window_us=None
-)
-FIBS = Rules(
-    (Version(None, None, 2000, 1, match=True, ramp="after"),), start=1500, whole=False, rated=None, window_us=None
-)
+NARDY = Rules((Version(None, None, 2000, 1, match=True, ramp="before"),), start=1300, whole=False, rated=None, window_us=None)
+FIBS = Rules((Version(None, None, 2000, 1, match=True, ramp="after"),), start=1500, whole=False, rated=None, window_us=None)
 CHESS = Rules((Version(None, None, 400, 32),), whole=False, rated=None, window_us=None)
 FIBS_1PT = Rules((Version(None, None, 2000, 32, cube="log2"),), window_us=None)
 
@@ -216,7 +212,8 @@ class Result:
     leaderboard: list[dict[str, Any]] = field(default_factory=list)
     rows_read: int = 0
     bins: dict[str, Any] = field(default_factory=dict)
-    rejected: list[tuple[str, int, str]] = field(default_factory=list)
+    # the places where the refused row may stand (identical copies are interchangeable) and the reason
+    rejected: list[tuple[set[tuple[str, int]], str]] = field(default_factory=list)
 
 
 def sort_into_bins(
@@ -226,14 +223,14 @@ def sort_into_bins(
     final: Any,
     excluded: set[Any],
     pool: str | None,
-) -> tuple[list[dict[str, Any]], Counter[str], list[tuple[str, int, str]]]:
+) -> tuple[list[dict[str, Any]], Counter[str], list[tuple[set[tuple[str, int]], str]]]:
     """The rated rows with aliases applied, the bins, and the refused rows."""
     bins: Counter[str] = Counter()
-    refused: list[tuple[str, int, str]] = []
+    refused: list[tuple[set[tuple[str, int]], str]] = []
     by_id: dict[Any, list[dict[str, Any]]] = {}
 
-    def refuse(row: dict[str, Any], reason: str) -> None:
-        refused.append((row["_file"], row["_row"], reason))
+    def refuse(rows: list[dict[str, Any]], reason: str) -> None:
+        refused.append(({(row["_file"], row["_row"]) for row in rows}, reason))
 
     for name, rows in files.items():
         for position, raw in enumerate(rows):
@@ -243,9 +240,9 @@ def sort_into_bins(
                     row[column] = value
             row |= {"_file": name, "_row": position, "pool": raw.get(pool) if pool else None}
             if row["game_id"] is None or row["winner_id"] is None or row["loser_id"] is None:
-                refuse(row, "missing_id")
+                refuse([row], "missing_id")
             elif row["played_at"] is None:
-                refuse(row, "missing_time")
+                refuse([row], "missing_time")
             else:
                 by_id.setdefault(row["game_id"], []).append(row)
 
@@ -257,7 +254,7 @@ def sort_into_bins(
         # repr: a NaN is equal to itself here
         if len({repr([r[c] for c in (*CONTENT, "pool")]) for r in best}) > 1:
             for r in best:
-                refuse(r, "conflicting_copies")
+                refuse([r], "conflicting_copies")
             continue
         bins["duplicate"] += len(best) - 1
         row = best[0]
@@ -268,13 +265,13 @@ def sort_into_bins(
         elif row["played_at"] > as_of:
             bins["held"] += 1
         elif rules.rated is not None and row["mode"] not in rules.rated | rules.known:
-            refuse(row, "unknown_mode")
+            refuse(best, "unknown_mode")
         elif (rules.rated is not None and row["mode"] not in rules.rated) or (
             row["winner_id"] in excluded or row["loser_id"] in excluded
         ):
             bins["unrated"] += 1
         elif (reason := refusal(row, rules)) is not None:
-            refuse(row, reason)
+            refuse(best, reason)
         else:
             bins["rated"] += 1
             rated.append(row)
@@ -330,7 +327,7 @@ def replay(
     final = resolve(list(aliases))
     rated, bins, refused = sort_into_bins(files, rules, as_of, final, {final(p) for p in excluded}, pool)
     out = Result(rows_read=sum(map(len, files.values())), rejected=refused)
-    reasons = Counter(reason for _, _, reason in refused)
+    reasons = Counter(reason for _, reason in refused)
     out.bins = {name: bins[name] for name in ("rated", "unrated", "voided", "held", "duplicate")}
     out.bins["rejected"] = {reason: reasons[reason] for reason in REASONS}
     assert sum(bins.values()) + len(refused) == out.rows_read
@@ -348,9 +345,7 @@ def replay(
         p.games = row.get("games") or 0
         p.experience = row.get("experience") or 0.0
 
-    events: list[tuple[int, int, Any, dict[str, Any]]] = [
-        (r["played_at"], 1, order_key(r["game_id"]), r) for r in rated
-    ]
+    events: list[tuple[int, int, Any, dict[str, Any]]] = [(r["played_at"], 1, order_key(r["game_id"]), r) for r in rated]
     events += [(a["awarded_at"], 0, order_key(a["award_id"]), a) for a in awards if a["awarded_at"] <= as_of]
     events.sort(key=lambda e: e[:3])
 
@@ -449,11 +444,7 @@ def board(
         last = max((p["last_played_at"] for p in mine if p["last_played_at"] is not None), default=None)
         mine = [p for p in mine if p["games"] >= min_games]
         if active_days is not None:
-            mine = [
-                p
-                for p in mine
-                if p["last_played_at"] is not None and p["last_played_at"] >= last - active_days * DAY_US
-            ]
+            mine = [p for p in mine if p["last_played_at"] is not None and p["last_played_at"] >= last - active_days * DAY_US]
         mine.sort(key=lambda p: (-p["rating"], -p["games"], order_key(p["player_id"])))
         for p in mine[:top]:
             rank = 1 + sum(q["rating"] > p["rating"] for q in mine)

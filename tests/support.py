@@ -62,11 +62,7 @@ def table(rows: list[Row], types: dict[str, Any] | None = None, columns: Iterabl
     for name in names:
         values = [row.get(name) for row in rows]
         wanted = types.get(name)
-        if (
-            wanted is not None
-            and pa.types.is_timestamp(wanted)
-            and all(v is None or isinstance(v, int) for v in values)
-        ):
+        if wanted is not None and pa.types.is_timestamp(wanted) and all(v is None or isinstance(v, int) for v in values):
             arrays.append(pa.array(values, pa.int64()).cast(wanted))
         else:
             arrays.append(pa.array(values, wanted))
@@ -150,7 +146,15 @@ def own_twin(
 ) -> naive.Rules:
     """The twin's form of `own_rules` with the same arguments."""
     version = naive.Version("1", None, divisor, k, heavy=heavy, cube="log2" if cube else None)
-    return naive.Rules((version,), start, integer, known=frozenset(), window_us=168 * naive.HOUR_US if heavy else None)
+    return naive.Rules(
+        (version,),
+        start,
+        integer,
+        known=frozenset(),
+        window_us=168 * naive.HOUR_US if heavy else None,
+        weight=weight,
+        advantage=advantage,
+    )
 
 
 # ---------------------------------------------------------------- runs
@@ -205,6 +209,7 @@ class Out:
         return {r["game_id"]: (r["winner_change"], r["loser_change"]) for r in self.rows("timeline")}
 
     def refused(self) -> list[tuple[str, int, str]]:
+        """File, row and reason of every refused row; files by their last name."""
         return sorted((Path(r["file"]).name, r["row"], r["reason"]) for r in self.rows("rejected"))
 
 
@@ -234,9 +239,7 @@ class Backfill:
         if isinstance(games, list) and (not games or isinstance(games[0], dict)):
             games = {"games.parquet": games}
         if isinstance(games, dict):
-            games = [
-                write(folder / "in" / name, rows, types, columns and columns[name]) for name, rows in games.items()
-            ]
+            games = [write(folder / "in" / name, rows, types, columns and columns[name]) for name, rows in games.items()]
         paths = [games] if isinstance(games, Path) else list(games)
         out = out or folder / "out"
         argv = ["backfill", *map(str, paths), "--rules", str(rules), "--out", str(out), "--quiet"]
@@ -317,7 +320,11 @@ def assert_same(out: Out, twin: naive.Result, rules: naive.Rules) -> None:
     manifest = out.manifest()
     assert manifest["rows_read"] == twin.rows_read
     assert manifest["bins"] == twin.bins
-    assert out.refused() == sorted(twin.rejected)
+    refused = out.refused()
+    assert len(refused) == len(set(refused)) == len(twin.rejected)
+    for places, reason in twin.rejected:
+        found = [line for line in refused if line in {(Path(file).name, row, reason) for file, row in places}]
+        assert len(found) == 1, f"one of {places} is refused for {reason}; found {found}"
     if twin.timeline:
         compare("timeline", out.rows("timeline"), twin.timeline, rules.whole)
 
