@@ -16,7 +16,7 @@ from eloreplay.publish import BoardOptions, read_manifest, versions, write_manif
 from eloreplay.queries import DEFAULT_MEMORY, Database
 from eloreplay.replay import replay
 from eloreplay.rules import Ruleset
-from eloreplay.store import OutputFolder, hold
+from eloreplay.store import OutputFolder, database_home, hold
 
 #: Fewer new rows than this are not judged by their own share: one bad row of three is no 33 % of a night.
 NEW_ROWS_WORTH_A_SHARE = 10
@@ -80,18 +80,19 @@ def backfill(
     with hold(out) as folder:
         for text in folder.notes:
             note(text)
-        run = folder.begin()
+        folder.begin()
         try:
             rows = sum(source.rows for sources in found.values() for source in sources)
             folder.require_space(rows * BYTES_A_ROW + BYTES_A_RUN)
-            return _run(folder, run, inputs, found, ruleset, as_of_us, options, report, note)
+            with database_home(folder.work) as home:
+                return _run(folder, home, inputs, found, ruleset, as_of_us, options, report, note)
         finally:
             folder.clean()
 
 
 def _run(
     folder: OutputFolder,
-    run: Path,
+    home: Path,
     inputs: Inputs,
     found: dict[str, Any],
     ruleset: Ruleset,
@@ -101,12 +102,13 @@ def _run(
     note: Callable[[str], None],
 ) -> RunResult:
     clock = _Clock()
+    run = folder.run
     pool = inputs.pool is not None
     database = Database(
-        folder.work / "stage.duckdb",
+        home / "stage.duckdb",
         threads=options.threads,
         memory_limit=options.memory_limit,
-        spill=folder.work / "spill",
+        spill=home / "spill",
     )
     try:
         intake = open_door(database, inputs, found, ruleset, as_of_us, report)
@@ -130,7 +132,7 @@ def _run(
     finally:
         database.close()
     target = folder.next_run()
-    write_views(run, target.absolute(), pool)
+    write_views(run, target.absolute(), home, pool)
     clock.lap("tables")
     manifest = {
         "run": target.name,

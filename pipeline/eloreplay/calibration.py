@@ -37,7 +37,11 @@ def wilson(wins: float, games: int, z: float = Z95) -> tuple[float, float] | tup
     centre = rate + z * z / (2 * games)
     spread = z * math.sqrt(rate * (1 - rate) / games + z * z / (4 * games * games))
     scale = 1 + z * z / games
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    # At the ends the interval touches 0 or 1 exactly; in floats it would miss them by a last bit.
+    return (
+        0.0 if wins == 0 else max(0.0, (centre - spread) / scale),
+        1.0 if wins == games else min(1.0, (centre + spread) / scale),
+    )
 
 
 def curve(database: Database, pool: bool) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -111,21 +112,22 @@ def summary(database: Database, intake: Intake, pool: bool) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def write_views(folder: Path, target: Path, pool: bool) -> None:
+def write_views(folder: Path, target: Path, home: Path, pool: bool) -> None:
     """Write `ratings.duckdb`: a view a table, over absolute paths in `target`, where the run will stand.
 
+    It is made in `home` (see `store.database_home`) and moved into `folder`.
     `set variable eloreplay_dir = '…'` makes the views follow a run that was moved.
     """
-    path = folder / "ratings.duckdb"
+    path = home / "ratings.duckdb"
     with failures("ratings.duckdb"), duckdb.connect(str(path)) as connection:
         connection.execute("set variable eloreplay_dir = $folder", {"folder": literal_path(folder)})
-        home = literal_path(target).replace("'", "''")
+        stands = literal_path(target).replace("'", "''")
         tables = {"timeline": "timeline/*.parquet"}
         tables |= {file.stem: file.name for file in sorted(folder.glob("*.parquet"))}
         for name, pattern in tables.items():
             connection.execute(
                 f"create view {name} as select * from "
-                f"read_parquet(coalesce(getvariable('eloreplay_dir'), '{home}') || '/{pattern}', hive_partitioning = false)"
+                f"read_parquet(coalesce(getvariable('eloreplay_dir'), '{stands}') || '/{pattern}', hive_partitioning = false)"
             )
         query = sql_text("player_timeline")
         if pool:
@@ -137,6 +139,7 @@ def write_views(folder: Path, target: Path, pool: bool) -> None:
                 "timeline as (select null as pool, * from main.timeline), awards as (select null as pool, * from main.awards) "
                 f"select * from ({query}))"
             )
+    shutil.move(path, folder / path.name)
 
 
 def versions() -> dict[str, str]:

@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,6 +201,19 @@ def claim(root: Path) -> None:
         raise UsageFault(f"{marker}: cannot be read; is the folder one of ours?") from None
     except OSError as error:
         raise EnvironmentFault(f"{root}: the folder cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def database_home(folder: Path) -> Iterator[Path]:
+    """A folder that DuckDB can keep a database in: `folder`, unless its path has a "?", behind which DuckDB expects settings.
+
+    Then it is a temporary folder, removed at the end.
+    """
+    if "?" not in str(folder.resolve()):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="eloreplay-") as elsewhere:
+        yield Path(elsewhere)
 
 
 def sync_tree(folder: Path) -> None:
