@@ -159,6 +159,56 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
 
 
 @cli.command()
+@click.argument("games", nargs=-1, required=True)
+@click.option(
+    "--rules",
+    default="tavla42",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="A shipped ruleset or a TOML file.",
+)
+@click.option("--columns", type=_EXISTING, metavar="FILE", help="TOML that maps your columns to ours.")
+@click.option("--aliases", metavar="FILE", help="Parquet: alias_id, player_id; merges accounts.")
+@click.option("--exclude-players", metavar="FILE", help="Parquet: player_id; their games are unrated, both ways.")
+@click.option("--pool", metavar="COLUMN", help="Column of the ladder; the same id on two ladders is two players.")
+@click.option("--as-of", type=_Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
+@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--max-rejected", type=_Share(), default="1%", show_default=True, help="Share of refused rows a backfill allows.")
+@_output_options
+def check(games: tuple[str, ...], **options: Any) -> None:
+    """Look at GAMES (files, folders or wildcards) without rating them: what each row would become, and how good the data is."""
+    from eloreplay import findings
+    from eloreplay.check import CheckOptions
+    from eloreplay.check import check as run
+    from eloreplay.columns import NO_MAPPING, load_mapping
+    from eloreplay.console import Console
+    from eloreplay.games import Inputs
+    from eloreplay.instants import now_us
+    from eloreplay.rules import load_ruleset
+
+    as_of_us = options["as_of"] if options["as_of"] is not None else now_us()
+    ruleset = load_ruleset(options["rules"], _since(options["since"]))
+    inputs = Inputs(
+        games=games,
+        mapping=NO_MAPPING if options["columns"] is None else load_mapping(options["columns"]),
+        pool=options["pool"],
+        aliases=options["aliases"],
+        excluded=options["exclude_players"],
+    )
+    settings = CheckOptions(
+        threads=options["threads"] or os.cpu_count() or 1,
+        memory_limit=_memory(options["memory_limit"]),
+        max_rejected=options["max_rejected"],
+    )
+    with Console(_mode(options)) as console:
+        found = run(inputs, ruleset, as_of_us, settings, console.report, console.note)
+        if console.mode == "json":
+            console.line({"done": True, **found, "findings": findings.summary(found)})
+        else:
+            console.text(findings.text(found))
+
+
+@cli.command()
 @click.option("--out", required=True, type=_EXISTING, metavar="DIR", help="Where the files go.")
 @click.option("--games", type=click.IntRange(0), default=200_000, show_default=True)
 @click.option("--players", type=click.IntRange(2), default=3_000, show_default=True)
@@ -225,7 +275,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("eloreplay: interrupted; the last published run is as it was", err=True)
         return 130
     except EloreplayError as error:
-        click.echo(f"eloreplay: {error}", err=True)
+        from eloreplay.console import harmless
+
+        click.echo(harmless(f"eloreplay: {error}"), err=True)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone; there is nobody left to tell.

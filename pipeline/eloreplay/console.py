@@ -9,6 +9,17 @@ from types import TracebackType
 from typing import Any, TextIO
 
 
+def harmless(text: str) -> str:
+    """Text that may hold names from the input, safe for a terminal: what would move its cursor or hide is shown as its code."""
+    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+
+
+def printable(name: object, width: int = 24) -> str:
+    """An id as one harmless line of at most `width` characters."""
+    shown = harmless(str(name)).replace("\n", "\\x0a")
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
 class Console:
     """Where a run reports to; use as a context manager, so that a bar is closed whatever happens.
 
@@ -56,7 +67,7 @@ class Console:
             self.line({"note": text})
         elif self.mode == "text":
             self._close()
-            self._err.write(f"note: {text}\n")
+            self._err.write(harmless(f"note: {text}\n"))
 
     def line(self, content: dict[str, Any]) -> None:
         """One JSON line."""
@@ -67,7 +78,7 @@ class Console:
         """Text for a person; nothing when quiet or for machines."""
         if self.mode == "text":
             self._close()
-            self._out.write(text + "\n")
+            self._out.write(harmless(text) + "\n")
 
     def _close(self) -> None:
         if self._bar is not None:
