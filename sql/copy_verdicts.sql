@@ -4,13 +4,20 @@
 -- Rules: the top revision stays (NULL is the lowest); older revisions and identical copies are 'duplicate'; if copies of the top
 --   revision differ in any canonical column (after mapping, defaults and flooring, before aliases), all of them are
 --   'conflicting_copies'. Content is compared column by column, exactly.
--- Ties: of identical copies the one that stands first (file, row) stays.
+-- Ties: of identical copies the one that says most by itself stays (a NULL and the default it stands for are the same content, and
+--   yet show in `rejected`), then the one that stands first (file, row): what stays does not depend on how files are named.
 with copies as (
     select
         staged.rowid as row_key,
         staged.file_no,
         staged.row_no,
         staged.pool,
+        case when staged.mode is null then 32 else 0 end
+        + case when staged.cube is null then 16 else 0 end
+        + case when staged.is_draw is null then 8 else 0 end
+        + case when staged.voided is null then 4 else 0 end
+        + case when staged.advantage is null then 2 else 0 end
+        + case when staged.weight is null then 1 else 0 end as silent,
         staged.game_id,
         staged.played_us,
         staged.winner_id,
@@ -43,6 +50,7 @@ top_revisions as (
 ranked as (
     select
         copies.*,
+        cast(copies.silent as hugeint) * 9223372036854775808 + copies.file_no * 1099511627776 + copies.row_no as place,
         copies.revision is not distinct from top_revisions.top_revision as is_top
     from copies
     inner join top_revisions on copies.game_id = top_revisions.game_id
@@ -51,7 +59,7 @@ ranked as (
 agreements as (
     select
         game_id,
-        min(file_no * 1099511627776 + row_no) as first_place,
+        min(place) as first_place,
         min(pool) = max(pool)
         and min(played_us) = max(played_us)
         and min(winner_id) = max(winner_id)
@@ -85,7 +93,7 @@ final as (
     where
         not ranked.is_top
         or not agreements.all_agree
-        or ranked.file_no * 1099511627776 + ranked.row_no <> agreements.first_place
+        or ranked.place <> agreements.first_place
 )
 
 select row_key, verdict

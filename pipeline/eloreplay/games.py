@@ -386,7 +386,8 @@ def _put_start_ratings(database: Database, sources: list[Source], ruleset: Rules
         "pool, player_id or rating is missing": pl.any_horizontal(pl.col("pool", "player_id", "rating").is_null()),
         "rating is not a finite number": ~pl.col("rating").is_finite(),
         f"rating is not a whole number, as the rules {ruleset.name} need": whole,
-        "games is below 0 or above 2147483647": ~pl.col("games").is_between(0, 2**31 - 1),
+        "rating is below -2147483647 or above 2147483647": (pl.col("rating").abs() > 2**31 - 1) & pl.lit(ruleset.integer_ratings),
+        "games is below 0 or above a thousand million": ~pl.col("games").is_between(0, 10**9),
         "experience is below 0 or not finite": ~(pl.col("experience").is_finite() & (pl.col("experience") >= 0)),
         "the player has two start ratings": pl.struct("pool", "player_id").is_duplicated(),
     }

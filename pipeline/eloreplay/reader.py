@@ -20,6 +20,8 @@ FLOATS = {"FLOAT", "DOUBLE"}
 ZONED = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS", "TIMESTAMP_NS WITH TIME ZONE"}
 NAIVE = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 SQL_TYPES = {"integer": "BIGINT", "text": "VARCHAR", "time": "BIGINT", "flag": "BOOLEAN", "number": "DOUBLE"}
+#: First instant of the year -290000: a little above the first one DuckDB has a month for.
+FIRST_US = -9_213_683_299_200_000_000
 
 Progress = Callable[[int, int], None]
 
@@ -227,7 +229,8 @@ class TableReader:
                 hint = f'an integer is needed; for example {column.name} = "cast({shown} as bigint)" in the columns file'
             case "number":
                 if sql_type in INTEGERS or sql_type in FLOATS:
-                    return f"cast({bound.sql} as DOUBLE)"
+                    # Adding 0 makes -0.0 a plain 0: they are equal, so which of two copies stays may not show in a single bit.
+                    return f"cast({bound.sql} as DOUBLE) + 0.0"
                 hint = f'a number is needed; for example {column.name} = "cast({shown} as double)" in the columns file'
             case "flag":
                 if sql_type == "BOOLEAN":
@@ -304,11 +307,11 @@ class TableReader:
 
 
 def _microseconds(sql: str, sql_type: str) -> str:
-    """SQL for whole microseconds since 1970 by floor; NULL for the stamps "infinity" and "-infinity", which are no time."""
+    """SQL for whole microseconds since 1970 by floor; NULL for what is no time: "infinity", "-infinity", before the calendar."""
     if sql_type.endswith("_NS") or "_NS " in sql_type:
         nanoseconds = f"epoch_ns({sql})"
         return f"({nanoseconds} // 1000 - case when {nanoseconds} % 1000 < 0 then 1 else 0 end)"
-    return f"case when isfinite({sql}) then epoch_us({sql}) end"
+    return f"case when isfinite({sql}) and epoch_us({sql}) >= {FIRST_US} then epoch_us({sql}) end"
 
 
 def _list(names: Sequence[str]) -> str:

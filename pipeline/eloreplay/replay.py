@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eloreplay.errors import InputRefused
 from eloreplay.games import Intake, Report
 from eloreplay.instants import show_us
 from eloreplay.kernel import PLAYER_STATE, ROUND_HALF_AWAY, ROUND_NONE, replay_games, round_each
@@ -28,6 +29,8 @@ from eloreplay.timeline import ARROW_TYPES, INSTANT, TimelineWriter, rating_type
 
 #: Games that are prepared by one query: enough to be quick, few enough to stay in bounded memory.
 STRETCH_GAMES = 1_000_000
+#: Largest rating and change under integer rules.
+INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -306,6 +309,8 @@ def _run_kernel(
         award_before,
         award_change,
     )
+    _keep_in_range(out.before[there], out.change[there], "game", stretch.rows, "game_id", first, ruleset)
+    _keep_in_range(award_before, award_change, "award", events.rows, "award_id", start, ruleset)
     if end > start:
         events.written.append(
             events.rows.slice(start, end - start)
@@ -314,6 +319,27 @@ def _run_kernel(
             .append_column("change", pa.array(award_change))
         )
         events.next_award = end
+
+
+def _keep_in_range(
+    before: NDArray[np.float64], change: NDArray[np.float64], what: str, rows: pa.Table, name: str, first: int, ruleset: Ruleset
+) -> None:
+    """Stop where a rating or a change leaves what its column can hold: a weight of 1e300, points of 1e12.
+
+    Raises:
+        InputRefused: naming the first such game or award.
+    """
+    limit = INT32_MAX if ruleset.integer_ratings else np.finfo(np.float64).max
+    with np.errstate(all="ignore"):
+        fits = (np.abs(change) <= limit) & (np.abs(before + change) <= limit)
+    if fits.all():
+        return
+    row = int(np.flatnonzero(~fits.reshape(len(fits), -1).all(axis=1))[0])
+    raise InputRefused(
+        f"{what} {rows[name][first + row].as_py()!r} moves a rating out of the range of "
+        f"{'whole numbers up to 2147483647' if ruleset.integer_ratings else 'float64'}; nothing was published: look at its "
+        f"{'weight' if what == 'game' else 'points'} and at the start ratings of its players"
+    )
 
 
 def _adjust(adjustment: Adjustment, events: Events, state: NDArray[Any], ruleset: Ruleset, index: pa.Table) -> None:
@@ -330,6 +356,8 @@ def _adjust(adjustment: Adjustment, events: Events, state: NDArray[Any], ruleset
     change = after - before
     if ruleset.integer_ratings:
         round_each(change)
+    names = pa.table({"name": pa.array([adjustment.name]).take(pa.array(np.zeros(len(at), np.int64)))})
+    _keep_in_range(before, change, "adjustment", names, "name", 0, ruleset)
     state["rating"][at] = before + change
     players = index.take(pa.array(at))
     events.next_adjustment += 1
