@@ -239,6 +239,18 @@ def rate(
     return out
 
 
+def warm_up(ruleset: Ruleset) -> float:
+    """Have the kernel compiled, by rating nothing with it; returns the seconds that took.
+
+    Meant for a thread of its own while the input is read: compiling and reading hardly wait for each other.
+    """
+    started = time.perf_counter()
+    nothing = pa.table({"pool": pa.nulls(0)})
+    events = Events(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0), nothing, ())
+    apply_events(events, np.empty(0, PLAYER_STATE), ruleset, None, nothing)
+    return time.perf_counter() - started
+
+
 def apply_events(events: Events, state: NDArray[Any], ruleset: Ruleset, to_us: int | None, index: pa.Table) -> None:
     """Apply what is left of awards and adjustments before `to_us` (None: all of it), without any game."""
     end = 2**63 - 1 if to_us is None else to_us
