@@ -7,7 +7,9 @@ The keys are described for a site's administrator in `docs/rulesets.md`.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import difflib
 import hashlib
 import itertools
 import json
@@ -15,11 +17,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from eloreplay.columns import read_toml
 from eloreplay.errors import UsageFault
@@ -28,14 +31,22 @@ from eloreplay.instants import BEGINNING_US, parse_us, show_us, to_us
 SHIPPED = Path(__file__).parent / "rulesets"
 GIVEN = "given"
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+#: Whole ratings are int32 in every table.
+LARGEST_WHOLE = 2**31 - 1
+#: A thousand years: beyond any history, and still a number of microseconds.
+LONGEST_COUNT_HOURS = 8_784_000
+
+# Strict: a number in quotes is text, and text is no number.
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Text = Annotated[str, Field(min_length=1)]
+Flag = Annotated[bool, Field(strict=True)]
 
 
 class Model(BaseModel):
     """Frozen, and a key that is not known is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class KStep(Model):
@@ -48,7 +59,7 @@ class KStep(Model):
 class Heavy(Model):
     """The heavy week: from `games` rated games in the counting window on, another k (or a factor on it)."""
 
-    games: Annotated[int, Field(ge=1)]
+    games: Annotated[int, Field(ge=1, le=LARGEST_WHOLE, strict=True)]
     k: Positive | None = None
     factor: Positive | None = None
 
@@ -75,13 +86,13 @@ class Stake(Model):
     doublings: Positive = 6.0
     match_length: Literal["none", "sqrt"] = "none"
     result: ResultStake | None = None
-    weight: bool = False
+    weight: Flag = False
 
 
 class Ramp(Model):
     """Newcomers move faster: k is multiplied by max(1, height - (height - 1) * E / length), E the player's experience."""
 
-    height: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    height: Annotated[float, Field(ge=1, allow_inf_nan=False, strict=True)]
     length: Positive
     experience: Literal["before", "after"] = "before"
 
@@ -89,7 +100,7 @@ class Ramp(Model):
 class RuleVersion(Model):
     """One version of the rules, in force from `from` until the next version's."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Text
     from_: int | Literal["given"] = Field(alias="from", default=BEGINNING_US)
     divisor: Positive
     divide_by: Literal["none", "sqrt_match_length"] = "none"
@@ -104,7 +115,8 @@ class RuleVersion(Model):
     @field_validator("from_", mode="before")
     @classmethod
     def _instant(cls, value: object) -> object:
-        return _as_us(value)
+        # "given" waits for --since; None is how a manifest writes "since ever".
+        return value if value == GIVEN else BEGINNING_US if value is None else _as_us(value)
 
     @model_validator(mode="after")
     def _one_k(self) -> RuleVersion:
@@ -139,6 +151,13 @@ class Modes(Model):
     rated: tuple[str, ...] | Literal["all"] = "all"
     unrated: tuple[str, ...] = ()
 
+    @field_validator("rated", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        if value != "all" and not isinstance(value, list | tuple):
+            raise ValueError('write "all" or a list of modes such as ["ranked"]')
+        return value
+
     @model_validator(mode="after")
     def _apart(self) -> Modes:
         if self.rated == "all" and self.unrated:
@@ -152,24 +171,24 @@ class Modes(Model):
 class Count(Model):
     """The rolling count of a player's rated games before each game."""
 
-    hours: Positive
+    hours: Annotated[float, Field(gt=0, le=LONGEST_COUNT_HOURS, strict=True)]
 
 
 class Band(Model):
     """A named range of ratings (from this rating up to the next band's)."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Text
     from_: Finite = Field(alias="from")
 
 
 class Adjustment(Model):
     """A dated one-off step of every rating known at that instant, before the awards and games of the instant."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Text
     at: int
     add: Finite | None = None
     pull_to: Finite | None = None
-    factor: Annotated[float, Field(ge=0, le=1)] | None = None
+    factor: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     floor: Finite | None = None
 
     @field_validator("at", mode="before")
@@ -218,7 +237,7 @@ class Uses:
 class Ruleset(Model):
     """A whole ruleset; see `docs/rulesets.md` for each key."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Text
     title: str = ""
     note: str = ""
     start: Finite
@@ -228,9 +247,9 @@ class Ruleset(Model):
     floor: Finite | None = None
     cap: Finite | None = None
     max_change: Positive | None = None
-    max_cube: Annotated[int, Field(ge=1, le=2**30)] = 64
-    max_match_length: Annotated[int, Field(ge=1, le=2**31 - 1)] = 999
-    advantage: bool = False
+    max_cube: Annotated[int, Field(ge=1, le=2**30, strict=True)] = 64
+    max_match_length: Annotated[int, Field(ge=1, le=LARGEST_WHOLE, strict=True)] = 999
+    advantage: Flag = False
     version: Annotated[tuple[RuleVersion, ...], Field(min_length=1)]
     band: tuple[Band, ...] = ()
     adjustment: tuple[Adjustment, ...] = ()
@@ -247,15 +266,29 @@ class Ruleset(Model):
         lowest = [band.from_ for band in self.band]
         if lowest != sorted(set(lowest)):
             raise ValueError("[[band]]: the bands' 'from' must rise")
+        for what, names in (
+            ("bands", [band.name for band in self.band]),
+            ("adjustments", [adjustment.name for adjustment in self.adjustment]),
+        ):
+            if len(set(names)) != len(names):
+                raise ValueError(f"two {what} have the same name")
+        instants = [adjustment.at for adjustment in self.adjustment]
+        if len(set(instants)) != len(instants):
+            raise ValueError(
+                "two adjustments at the same instant: write them as one, which pulls first, then adds, then sets the floor"
+            )
         if self.rounding != "none":
-            whole = {"start": self.start, "floor": self.floor, "cap": self.cap, "max_change": self.max_change}
-            for key, value in whole.items():
-                if value is not None and value != math.floor(value):
-                    raise ValueError(f"{key} = {value}: ratings are whole numbers under this rounding")
-        names = [adjustment.name for adjustment in self.adjustment]
-        if len(set(names)) != len(names):
-            raise ValueError("two adjustments have the same name")
+            self._check_whole()
         return self
+
+    def _check_whole(self) -> None:
+        whole = {"start": self.start, "floor": self.floor, "cap": self.cap, "max_change": self.max_change}
+        whole |= {f"floor of the adjustment '{adjustment.name}'": adjustment.floor for adjustment in self.adjustment}
+        for key, value in whole.items():
+            if value is not None and value != math.floor(value):
+                raise ValueError(f"{key} = {value}: ratings are whole numbers under this rounding")
+            if value is not None and abs(value) > LARGEST_WHOLE:
+                raise ValueError(f"{key} = {value}: whole ratings end at {LARGEST_WHOLE}")
 
     @property
     def integer_ratings(self) -> bool:
@@ -356,17 +389,13 @@ class Ruleset(Model):
 
 
 def _as_us(value: object) -> object:
-    """A TOML date, datetime or text as microseconds; "given" stays; anything else is left for the type check."""
+    """A TOML date, datetime or text as microseconds."""
     if isinstance(value, dt.date):
         return to_us(value)
-    if isinstance(value, str) and value != GIVEN:
-        try:
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
             return parse_us(value)
-        except ValueError:
-            raise ValueError(f"'{value}' is not an instant such as 2026-10-01T00:00:00Z") from None
-    if isinstance(value, int) and value != BEGINNING_US:
-        raise ValueError(f"{value} is not an instant such as 2026-10-01T00:00:00Z")
-    return value
+    raise ValueError("not an instant such as 2026-10-01T00:00:00Z")
 
 
 def shipped_rulesets() -> list[str]:
@@ -402,16 +431,25 @@ def load_ruleset(name_or_path: str, since: Mapping[str, int] | None = None) -> R
     return ruleset_from_dict(read_toml(path, "ruleset"), str(path), since)
 
 
+def load_undated(name_or_path: str, since: Mapping[str, int] | None = None) -> Ruleset:
+    """As `load_ruleset`, for a look: a version may be left without its instant, and its `from_` is then "given"."""
+    path = find_ruleset(name_or_path)
+    return _settle(_checked(read_toml(path, "ruleset"), str(path)), str(path), dict(since or {}), dated=False)
+
+
 def ruleset_from_dict(content: Mapping[str, Any], file: str, since: Mapping[str, int] | None = None) -> Ruleset:
     """Check and settle a ruleset given as plain values; `file` is named in messages. Raises as `load_ruleset`."""
+    return _settle(_checked(content, file), file, dict(since or {}), dated=True)
+
+
+def _checked(content: Mapping[str, Any], file: str) -> Ruleset:
     try:
-        ruleset = Ruleset.model_validate(content)
+        return Ruleset.model_validate(content)
     except ValidationError as error:
-        raise UsageFault(f"{file}: {_first_fault(error)}") from None
-    return _settle(ruleset, file, dict(since or {}))
+        raise UsageFault(f"{file}: {_faults(error)}") from None
 
 
-def _settle(ruleset: Ruleset, file: str, since: dict[str, int]) -> Ruleset:
+def _settle(ruleset: Ruleset, file: str, since: dict[str, int], *, dated: bool) -> Ruleset:
     names = [version.name for version in ruleset.version]
     for name in since:
         if name not in names:
@@ -421,42 +459,103 @@ def _settle(ruleset: Ruleset, file: str, since: dict[str, int]) -> Ruleset:
         for version in ruleset.version
     )
     missing = [version.name for version in versions if version.from_ == GIVEN]
-    if missing:
+    if missing and dated:
         raise UsageFault(
             f"{file}: version {', '.join(missing)} has no date: nobody but you knows when it came into force; say "
             + " ".join(f"--since {name}=2025-11-03" for name in missing)
             + " with your own instants (UTC unless they carry a zone)"
         )
-    for before, after in itertools.pairwise(versions):
+    for before, after in itertools.pairwise(version for version in versions if version.from_ != GIVEN):
         if after.start_us <= before.start_us:
             raise UsageFault(
-                f"{file}: version {after.name} (from {show_us(after.start_us)}) does not start after version "
-                f"{before.name} (from {show_us(before.start_us) or 'ever'}); versions must be in order, each with its own instant"
+                f"{file}: version {after.name} (from {show_us(after.start_us) or 'ever'}) does not start after version "
+                f"{before.name} (from {show_us(before.start_us) or 'ever'}); versions must be in order, each with its own instant (key 'from')"
             )
     return ruleset.model_copy(update={"version": versions})
 
 
-def _first_fault(error: ValidationError) -> str:
+#: What is wrong, by pydantic's own kind of fault, in plain words.
+_WORDS = {
+    "bool_type": "must be true or false, without quotes",
+    "string_type": "must be text in quotes",
+    "string_too_short": "must not be empty",
+    "finite_number": "must be an ordinary number",
+    "float_type": "must be a number, without quotes",
+    "int_type": "must be a whole number, without quotes",
+    "int_from_float": "must be a whole number",
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "literal_error": "must be {expected}",
+}
+
+
+def _faults(error: ValidationError) -> str:
+    """The first three faults of a ruleset in plain words, each with its key."""
     faults = error.errors(include_url=False)
-    texts = []
+    # A list whose items are all at fault also counts as empty: that is an echo.
+    faults = [f for f in faults if f["type"] != "too_short" or not any(g is not f and g["loc"][:1] == f["loc"] for g in faults)]
+    texts: list[str] = []
     for fault in faults[:3]:
-        key = ""
-        for part in fault["loc"]:
-            if isinstance(part, int):
-                key += f"[{part + 1}]"
-            elif part not in ("int", "literal['given']", "literal['all']", "tuple[str, ...]"):
-                key += ("." if key else "") + str(part)
-        if fault["type"] == "extra_forbidden":
-            text = f"unknown key '{key}'"
-        elif fault["type"] == "missing":
-            text = f"key '{key}' is missing"
-        else:
-            message = fault["msg"].removeprefix("Value error, ")
-            shown = fault["input"]
-            text = f"key '{key}': {message}" if key else message
-            if isinstance(shown, str | int | float | bool):
-                text += f" (found {shown!r})"
+        text = _fault(fault)
         if text not in texts:
             texts.append(text)
     more = len(faults) - len(faults[:3])
     return "; ".join(texts) + (f"; and {more} more" if more else "")
+
+
+def _fault(fault: ErrorDetails) -> str:
+    names: list[str] = []
+    for part in fault["loc"]:
+        if isinstance(part, int):
+            names[-1] += f"[{part + 1}]"
+        elif part not in ("int", "literal['given']", "literal['all']", "tuple[str, ...]"):
+            names.append(part)
+    key, shown, kind = ".".join(names), fault["input"], fault["type"]
+    if kind == "extra_forbidden":
+        known = _known_keys(fault["loc"][:-1])
+        near = difflib.get_close_matches(names[-1], known, 1)
+        return f"unknown key '{key}'; " + (f"did you mean '{near[0]}'?" if near else f"known here are {', '.join(known)}")
+    if kind == "missing":
+        return "there is no [[version]]: a ruleset has at least one" if key == "version" else f"key '{key}' is missing"
+    if kind == "too_short":
+        return f"key '{key}' must not be empty"
+    if kind == "value_error":
+        text = fault["msg"].removeprefix("Value error, ")
+    elif kind == "tuple_type":
+        text = _list_text(names, shown)
+    elif kind in ("model_type", "model_attributes_type", "dict_type"):
+        text = f"must be a table: {names[-1].split('[')[0]} = {{ … }}"
+    else:
+        text = _WORDS.get(kind, fault["msg"]).format(**fault.get("ctx", {}))
+    if isinstance(shown, str | int | float | dt.date | dt.time):
+        text += f" (found {_spelled(shown)})"
+    return f"key '{key}': {text}" if key else text
+
+
+def _spelled(value: str | int | float | dt.date | dt.time) -> str:
+    """A value as a TOML file spells it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _list_text(names: list[str], shown: object) -> str:
+    if names[-1] in ("version", "band", "adjustment"):
+        return f"write [[{names[-1]}]] in double brackets, once for each"
+    if names[-1].startswith("k_by"):
+        return "must be a list of steps such as [{ from = 0, k = 40 }, { from = 30, k = 20 }]"
+    return "must be a list, in square brackets"
+
+
+def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that are known where a fault was found."""
+    model: Any = Ruleset
+    for part in loc:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[next(n for n, f in model.model_fields.items() if part in (n, f.alias))].annotation
+        while not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            annotation = next(inner for inner in get_args(annotation) if inner is not type(None))
+        model = annotation
+    return [field.alias or name for name, field in model.model_fields.items()]
