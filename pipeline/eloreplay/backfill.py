@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -177,10 +178,12 @@ def _stop_if_too_many_refused(database: Database, folder: OutputFolder, intake: 
         ("rows that are new in this run", new_refused, new_rows, intake.bins),
         ("awards read", intake.award_rejected, intake.award_rows_read, intake.award_bins),
     ):
-        if refused <= max_rejected * rows:
+        # The quotient, not the product: 29 of 100 is exactly 0.29, while 0.29 * 100 is a little less than 29.
+        if refused == 0 or refused / rows <= max_rejected:
             continue
         target = folder.root / "refused"
-        target.mkdir(exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
         write_refused(database, intake, target / "rejected.parquet", pool)
         if intake.award_sources:
             write_refused_awards(database, intake, target / "rejected_awards.parquet", pool)

@@ -97,6 +97,11 @@ def read_footer(path: Path, shown: str) -> Source:
     """
     try:
         status = path.stat()
+    except PermissionError:
+        raise EnvironmentFault(f"{shown}: no permission to read the file") from None
+    except OSError as error:
+        raise InputRefused(f"{shown}: the file cannot be found: {error.strerror}; does a link lead nowhere?") from None
+    try:
         if not stat.S_ISREG(status.st_mode):
             raise InputRefused(f"{shown}: not a regular file")
         if status.st_size == 0:

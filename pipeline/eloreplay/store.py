@@ -55,8 +55,9 @@ class OutputFolder:
             # A run beyond the current one was moved into place and never switched to: nobody has seen it.
             if current is None or int(folder.name) > int(current.name):
                 shutil.rmtree(folder)
-        for leftover in self.root.glob(".current-*"):
-            leftover.unlink()
+        for pattern in (".current-*", f".{MARKER}-*"):
+            for leftover in self.root.glob(pattern):
+                leftover.unlink()
         self.run.mkdir(parents=True)
         return self.run
 
@@ -73,15 +74,18 @@ class OutputFolder:
         os.rename(self.run, target)
         sync_folder(target.parent)
         link = self.root / f".current-{os.getpid()}"
-        os.symlink(f"runs/{target.name}", link)
-        os.replace(link, self.root / "current")
+        try:
+            os.symlink(f"runs/{target.name}", link)
+            os.replace(link, self.root / "current")
+        except BaseException:
+            # Not published: what nobody has seen must not stay (the next run would remove it as well).
+            shutil.rmtree(target, ignore_errors=True)
+            raise
         sync_folder(self.root)
-        for folder in self._runs()[:-keep]:
-            shutil.rmtree(folder)
+        # Published. What cannot be removed now is removed by the next run, and is no failure of this one.
+        for folder in [*self._runs()[:-keep], self.root / "refused"]:
+            shutil.rmtree(folder, ignore_errors=True)
         self.clean()
-        refused = self.root / "refused"
-        if refused.exists():
-            shutil.rmtree(refused)
         return target
 
     def clean(self) -> None:
@@ -108,12 +112,21 @@ class OutputFolder:
 
 
 def current_run(root: Path) -> Path | None:
-    """The published run of an output folder, resolved, or None."""
+    """The published run of an output folder, resolved, or None before the first.
+
+    Raises:
+        UsageFault: `current` is something else than a link to a run of this folder (a copy that followed the link, say).
+    """
     link = root / "current"
-    if not link.is_symlink():
+    if not os.path.lexists(link):
         return None
-    target = root / os.readlink(link)
-    return target if target.is_dir() and _RUN_NAME.fullmatch(target.name) else None
+    where = Path(os.readlink(link)) if link.is_symlink() else Path()
+    if len(where.parts) == 2 and where.parts[0] == "runs" and _RUN_NAME.fullmatch(where.name) and (root / where).is_dir():
+        return root / where
+    raise UsageFault(
+        f"{link}: does not lead to a published run of this folder ({where if link.is_symlink() else 'it is no link'}), so nothing "
+        "here is touched: make it a link to the run that is in force (ln -sfn runs/000001 current) or choose another --out"
+    )
 
 
 @contextlib.contextmanager
@@ -139,7 +152,8 @@ def hold(root: Path) -> Iterator[OutputFolder]:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise EnvironmentFault(f"{root}: the folder cannot be locked on this file system: {error.strerror}") from None
             raise FolderBusy(
-                f"{root}: another run holds this folder ({_holder(descriptor)}); wait for it or choose another --out"
+                f"{root}: another run holds this folder ({_holder(descriptor) or 'it has just begun'}); wait for it or choose "
+                "another --out"
             ) from None
         folder = OutputFolder(root)
         left = _holder(descriptor)
@@ -186,7 +200,11 @@ def claim(root: Path) -> None:
             if found != FORMAT:
                 raise UsageFault(f"{root}: made by another version of eloreplay (format {found}, this one writes {FORMAT})")
             return
-        strangers = sorted(path.name for path in root.iterdir())
+        # A run that was killed, or met a full disk, at this very place has left a marker that was not yet in force; and a fresh
+        # file system has a folder of its own.
+        strangers = sorted(
+            path.name for path in root.iterdir() if not path.name.startswith(f".{MARKER}-") and path.name != "lost+found"
+        )
         if strangers:
             raise UsageFault(
                 f"{root}: the folder is not empty and not one of ours (it holds {', '.join(strangers[:3])}"
@@ -194,7 +212,9 @@ def claim(root: Path) -> None:
             )
         partial = root / f".{MARKER}-{os.getpid()}"
         partial.write_text(json.dumps({"format": FORMAT}) + "\n", encoding="utf-8")
-        os.replace(partial, marker)
+        # Another run that began at the same instant may have put its own marker there and cleared ours away.
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(partial, marker)
     except (FileExistsError, NotADirectoryError):
         raise UsageFault(f"{root}: not a folder") from None
     except ValueError:

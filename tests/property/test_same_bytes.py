@@ -20,6 +20,7 @@ from support import Backfill, Out, Row
 
 AS_OF = "2026-06-01T00:00:00Z"
 HOUR_US = 3_600_000_000
+INT64, TEXT = pa.int64(), pa.string()
 ID_COLUMNS = ("game_id", "winner_id", "loser_id", "player_id", "alias_id", "award_id")
 TIME_COLUMNS = ("played_at", "awarded_at")
 
@@ -173,8 +174,8 @@ class Delivery:
     threads: int = 2
     unit: str = "us"
     zone: str | None = "UTC"
-    integers: Any = pa.int64()
-    strings: Any = pa.string()
+    integers: Any = INT64
+    strings: Any = TEXT
     dictionary: bool = False
     options: tuple[str, ...] = ()
 
