@@ -304,3 +304,16 @@ def test_whole_run_equals_the_twin(run_backfill: support.Backfill, seed: int) ->
     out = run_backfill(case.files, *case.options, rules=rules, types=types, columns=columns, **case.inputs)
     twin = naive.replay(case.files, case.twin_rules, as_of=support.ts(AS_OF), **case.inputs, **case.twin_options)
     support.assert_same(out, twin, case.twin_rules)
+
+
+@pytest.mark.parametrize("unseen", ["A", "c", "zz"])
+@pytest.mark.parametrize("target", ["a", "b2", "zzz"])
+def test_a_chain_of_aliases_that_starts_at_an_unseen_id_loses_no_game(
+    run_backfill: support.Backfill, unseen: str, target: str
+) -> None:
+    """The least form of what the random runs found: wherever the unseen id sorts, both players are there."""
+    rows = [support.game(1, START, "b", "z")]
+    aliases = [{"alias_id": unseen, "player_id": "z"}, {"alias_id": "z", "player_id": target}]
+    out = run_backfill(rows, "--as-of", AS_OF, aliases=aliases)
+    twin = naive.replay(rows, naive.TAVLA42, as_of=support.ts(AS_OF), aliases=aliases)
+    support.assert_same(out, twin, naive.TAVLA42)
