@@ -42,6 +42,24 @@ class _Since(click.ParamType[tuple[str, int]]):
         return version, _Instant().convert(instant, param, ctx)
 
 
+class _Pair(click.ParamType[tuple[float, float]]):
+    """Two numbers, of the first and the second player."""
+
+    name = "a,b"
+
+    def __init__(self, kind: type[int] | type[float]) -> None:
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            first, second = (self._kind(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not two numbers such as 60,10 (of the first and of the second player)", param, ctx)
+        return first, second
+
+
 class _Share(click.ParamType[float]):
     """A share such as 0.01 or 1%."""
 
@@ -234,6 +252,58 @@ def simulate(out: Path, games: int, players: int, months: int, start: str, seed:
         console.text(f"{made.rows} rows in {len(made.files)} files under {out}; planted: {planted or 'nothing'}")
         if console.mode == "json":
             console.line({"done": True, "rows": made.rows, "files": [str(f) for f in made.files], "planted": dict(made.planted)})
+
+
+@cli.command()
+@click.argument("name", required=False, metavar="[NAME|FILE]")
+@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
+def rules(name: str | None, since: tuple[tuple[str, int], ...], as_json: bool) -> None:
+    """List the shipped rulesets, or show one with the tables that a site would publish."""
+    from eloreplay import rulebook
+
+    if name is None:
+        rulesets = rulebook.listing()
+        click.echo(_json(rulesets) if as_json else rulebook.listing_text(rulesets))
+        return
+    book = rulebook.rulebook(name, _since(since))
+    click.echo(_json(book) if as_json else rulebook.rulebook_text(book))
+
+
+@cli.command()
+@click.argument("first", type=float)
+@click.argument("second", type=float)
+@click.option("--rules", required=True, metavar="NAME|FILE", help="A shipped ruleset or a TOML file.")
+@click.option("--cube", type=int, help="Cube value at the end.")
+@click.option("--match-length", type=int, help="Points that the match is played to.")
+@click.option("--result", type=click.Choice(["single", "gammon", "backgammon"]), help="How it is won.")
+@click.option("--weight", type=float, help="Weight of the game.")
+@click.option("--advantage", type=float, help="Points added to the first's rating, for the expectation only.")
+@click.option("--recent", type=_Pair(int), metavar="A,B", help="Rated games of each in the counting window before.")
+@click.option("--games", type=_Pair(int), metavar="A,B", help="Rated games of each before.")
+@click.option("--experience", type=_Pair(float), metavar="A,B", help="Experience of each before.")
+@click.option("--draw", is_flag=True, help="Show a draw, too.")
+@click.option("--version", metavar="V", help="Rule version; the last one unless given.")
+@click.option("--at", type=_Instant(), metavar="INSTANT", help="Take the rule version in force at this instant.")
+@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
+def expect(first: float, second: float, **options: Any) -> None:
+    """What two players rated FIRST and SECOND would win and lose, and why."""
+    from eloreplay import rulebook
+
+    if options["version"] is not None and options["at"] is not None:
+        raise UsageFault("--version and --at exclude each other")
+    names = ("games", "experience", "recent", "cube", "match_length", "result", "weight", "advantage", "draw")
+    game = rulebook.Game((first, second), **{name: options[name] for name in names})
+    found = rulebook.expect(options["rules"], _since(options["since"]), game, options["version"], options["at"])
+    click.echo(_json(found) if options["as_json"] else rulebook.expect_text(found))
+
+
+def _json(content: Any) -> str:
+    import dataclasses
+    import json
+
+    return json.dumps(content, ensure_ascii=False, indent=2, default=dataclasses.asdict)
 
 
 def _mode(options: dict[str, Any]) -> str:

@@ -296,6 +296,11 @@ def _put_settings(database: Database, ruleset: Ruleset, as_of_us: int) -> None:
         "known_modes",
         pa.table({"mode": pa.array(names, pa.string()), "is_rated": pa.array([n in rated for n in names], pa.bool_())}),
     )
+    put_rule_versions(database, ruleset)
+
+
+def put_rule_versions(database: Database, ruleset: Ruleset) -> None:
+    """The table `rule_versions`, one row a version: what `sql/rule_terms.sql` and `sql/windowed_counts.sql` join."""
     versions = ruleset.version_table()
     types = {
         "version_index": pa.int64(),
