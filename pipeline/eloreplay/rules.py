@@ -327,7 +327,7 @@ class Ruleset(Model):
         """The settled rules as plain values, instants as ISO text (None: since ever)."""
         content = self.model_dump(mode="json", by_alias=True)
         for version in content["version"]:
-            version["from"] = show_us(version["from"])
+            version["from"] = GIVEN if version["from"] == GIVEN else show_us(version["from"])
         for adjustment in content["adjustment"]:
             adjustment["at"] = show_us(adjustment["at"])
         return content
@@ -468,8 +468,9 @@ def _settle(ruleset: Ruleset, file: str, since: dict[str, int], *, dated: bool) 
     for before, after in itertools.pairwise(version for version in versions if version.from_ != GIVEN):
         if after.start_us <= before.start_us:
             raise UsageFault(
-                f"{file}: version {after.name} (from {show_us(after.start_us) or 'ever'}) does not start after version "
-                f"{before.name} (from {show_us(before.start_us) or 'ever'}); versions must be in order, each with its own instant (key 'from')"
+                f"{file}: version {after.name} (from {show_us(after.start_us) or 'ever'}) does not "
+                f"start after version {before.name} (from {show_us(before.start_us) or 'ever'}); versions "
+                "must be in order, each with its own instant (key 'from')"
             )
     return ruleset.model_copy(update={"version": versions})
 
