@@ -1,8 +1,10 @@
 -- Purpose: the leaderboard.
 -- Grain: one row a player on the board.
--- Inputs: players (pool NULL when there is one only); $top, $min_games, $active_days (NULL: no activity window).
+-- Inputs: players (pool NULL when there is one only); bands (band, from_rating: may be empty); $top, $min_games, $active_days (NULL:
+--   no activity window).
 -- Rank: 1, 1, 3; within a tie more games first, then id. Only players with a rated game in this history can stand on it.
 -- Activity counts back from the last rated game of the pool, to the microsecond, both edges included.
+-- Band: the last one that starts at or below the rating; NULL below the first.
 with eligible as (
     select *
     from players
@@ -23,14 +25,16 @@ ranked as (
 )
 
 select
-    pool,
-    cast(player_rank as bigint) as rank,
-    player_id,
-    rating,
-    games,
-    wins,
-    losses,
-    last_played_at
+    ranked.pool,
+    cast(ranked.player_rank as bigint) as rank,
+    ranked.player_id,
+    ranked.rating,
+    ranked.games,
+    ranked.wins,
+    ranked.losses,
+    ranked.last_played_at,
+    bands.band
 from ranked
-where place <= $top
-order by pool, place
+asof left join bands on ranked.rating >= bands.from_rating
+where ranked.place <= $top
+order by ranked.pool, ranked.place

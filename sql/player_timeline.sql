@@ -1,8 +1,8 @@
 -- Purpose: every step of every player's rating: his games from his own side, and his awards.
 -- Grain: one row a player and game, one row an award or dated adjustment (seq, game_id NULL; award_id NULL for an adjustment).
 -- Inputs: timeline, awards (each with a pool).
--- Order to read it in: player_id, played_at, (seq is not null), award_id, seq: awards come before the games of their instant. A row's
---   rating_before is the row before's rating_after.
+-- Order to read it in: player_id, played_at, (seq is not null), award_id nulls first, seq: the adjustment of an instant comes before its
+--   awards, and those before its games. A row's rating_before is the row before's rating_after.
 select
     pool,
     winner_id as player_id,

@@ -1,7 +1,7 @@
--- Purpose: what the rules say of each game before any rating is known: its version, its k (before week, ramp and tables), divisor and stake.
+-- Purpose: what the rules say of each game before any rating is known: version, k (before week, ramp and steps), divisor and stake.
 -- Grain: one row a row of rule_inputs; a row before the first version has none.
--- Inputs: rule_inputs (played_us, cube, match_length, result, weight and whatever else: passed through; the view of sql/rule_inputs.sql in a run,
---   a table of made-up rows where the rules themselves are shown); rule_versions (one row a version, unique from_us).
+-- Inputs: rule_inputs (played_us, cube, match_length, result, weight, and more that is passed through; in a run the view of that name, else
+--   made-up rows); rule_versions (one row a version, unique from_us).
 -- Edges: a version is in force in [from, next from): ASOF takes the last from_us at or before the game.
 select
     rule_inputs.*,

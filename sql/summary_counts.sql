@@ -1,8 +1,9 @@
 -- Purpose: the numbers behind the table `summary`.
 -- Grain: one row a pool and statistic (and month).
--- Inputs: timeline, favourite_counts, players, pools; $active_days.
+-- Inputs: timeline, favourite_counts, players, pools, bands (band, from_rating: may be empty); $active_days.
 -- Quantiles are linear between neighbours; integers and order statistics only, so no order of threads can show.
 -- Active: played within $active_days of the pool's last rated game.
+-- Bands: players by named range of ratings, every band of the rules in every pool; those below the first band stand under ''.
 with months as (
     select pool, strftime(date_trunc('month', played_at), '%Y-%m') as month, count(*) as games
     from timeline
@@ -36,6 +37,29 @@ favoured as (
     group by pool
 ),
 
+banded as (
+    select pools.pool, bands.band, bands.from_rating
+    from pools
+    cross join bands
+    union all
+    select pools.pool, '' as band, cast('-infinity' as double) as from_rating
+    from pools
+    where exists (select 1 from bands)
+),
+
+in_bands as (
+    select banded.pool, banded.band, count(placed.band) as players
+    from banded
+    left join (
+        select players.pool, coalesce(bands.band, '') as band
+        from players
+        asof left join bands on players.rating >= bands.from_rating
+    ) as placed
+        on banded.pool is not distinct from placed.pool and banded.band = placed.band
+    group by banded.pool, banded.band
+    having banded.band <> '' or count(placed.band) > 0
+),
+
 totals as (
     select pool, count(*) as games, count(*) filter (where is_draw) as draws
     from timeline
@@ -53,6 +77,9 @@ from months
 union all
 select pool, 'players', slice, slice_value, players, null, null, null
 from spread
+union all
+select pool, 'players', 'band', band, players, null, null, null
+from in_bands
 union all
 select
     pool,

@@ -56,9 +56,19 @@ def write_tables(
         "create or replace table pools as "
         + ("select distinct pool from players order by pool" if pool else "select null::varchar as pool")
     )
+    database.put(
+        "bands",
+        pa.table(
+            {
+                "band": pa.array([band.name for band in ruleset.band], pa.string()),
+                "from_rating": pa.array([band.from_ for band in ruleset.band], pa.float64()),
+            }
+        ),
+    )
     database.create_table("favourite_counts", "favourite_counts")
 
     rows = database.arrow("leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days})
+    rows = rows if ruleset.band else rows.drop_columns(["band"])
     write_parquet(_without_pool(_plain(rows, players.schema), pool), folder / "leaderboard.parquet")
     write_parquet(calibration.curve(database, pool).to_arrow(), folder / "calibration.parquet")
     write_parquet(summary(database, intake, pool).to_arrow(), folder / "summary.parquet")

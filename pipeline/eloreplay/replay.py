@@ -368,6 +368,13 @@ def _adjust(adjustment: Adjustment, events: Events, state: NDArray[Any], ruleset
     change = after - before
     if ruleset.integer_ratings:
         round_each(change)
+    # As a game's change: a bound stops a step, and a rating that already stands outside is only not moved further out.
+    if ruleset.floor is not None:
+        low = (change < 0) & (before + change < ruleset.floor)
+        change[low] = np.minimum(ruleset.floor - before[low], 0.0)
+    if ruleset.cap is not None:
+        high = (change > 0) & (before + change > ruleset.cap)
+        change[high] = np.maximum(ruleset.cap - before[high], 0.0)
     names = pa.table({"name": pa.array([adjustment.name]).take(pa.array(np.zeros(len(at), np.int64)))})
     _keep_in_range(before, change, "adjustment", names, "name", 0, ruleset)
     state["rating"][at] = before + change
