@@ -321,8 +321,8 @@ def _run_kernel(
         award_before,
         award_change,
     )
-    _keep_in_range(out.before[there], out.change[there], "game", stretch.rows, "game_id", first, ruleset)
     _keep_in_range(award_before, award_change, "award", events.rows, "award_id", start, ruleset)
+    _keep_in_range(out.before[there], out.change[there], "game", stretch.rows, "game_id", first, ruleset)
     if end > start:
         events.written.append(
             events.rows.slice(start, end - start)

@@ -71,7 +71,10 @@ class OutputFolder:
         target = self.next_run()
         target.parent.mkdir(exist_ok=True)
         sync_tree(self.run)
-        os.rename(self.run, target)
+        try:
+            os.rename(self.run, target)
+        except OSError as error:
+            raise EnvironmentFault(f"{target}: the finished run cannot be put in its place: {error.strerror}") from None
         sync_folder(target.parent)
         link = self.root / f".current-{os.getpid()}"
         try:
