@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from eloreplay.backfill import RunResult
+from eloreplay.console import printable
 
 
 def overview(out: Path, result: RunResult) -> str:
@@ -30,7 +31,7 @@ def overview(out: Path, result: RunResult) -> str:
         lines += ["", f"{title} (top {min(10, one.height)} of {manifest['players']:,} players)"]
         for row in one.head(10).iter_rows(named=True):
             rating = row["rating"] if isinstance(row["rating"], int) else f"{row['rating']:.2f}"
-            lines.append(f"  {row['rank']:>4}  {_printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} games")
+            lines.append(f"  {row['rank']:>4}  {printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} games")
     if len(boards) > 3:
         lines.append(f"  … and {len(boards) - 3} more boards")
     lines += _favourites(folder)
@@ -73,8 +74,3 @@ def _favourites(folder: Path) -> list[str]:
     if width is not None:
         lines.append(f"  the middle half of the active players' ratings is {width:,.0f} points wide")
     return lines
-
-
-def _printable(name: object) -> str:
-    """A player's id as one harmless line: what would move a terminal's cursor is shown as its code."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(name))[:24]
