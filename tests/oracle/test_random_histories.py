@@ -306,14 +306,22 @@ def test_whole_run_equals_the_twin(run_backfill: support.Backfill, seed: int) ->
     support.assert_same(out, twin, case.twin_rules)
 
 
-@pytest.mark.parametrize("unseen", ["A", "c", "zz"])
-@pytest.mark.parametrize("target", ["a", "b2", "zzz"])
-def test_a_chain_of_aliases_that_starts_at_an_unseen_id_loses_no_game(
-    run_backfill: support.Backfill, unseen: str, target: str
-) -> None:
-    """The least form of what the random runs found: wherever the unseen id sorts, both players are there."""
-    rows = [support.game(1, START, "b", "z")]
-    aliases = [{"alias_id": unseen, "player_id": "z"}, {"alias_id": "z", "player_id": target}]
+# The least forms of what the random runs have found: games as (winner, loser, mode), the aliases, in any order of names.
+MERGES = {
+    "both accounts have rated games": ([("x", "y", "ranked"), ("z", "x", "ranked")], [("y", "z")]),
+    "the other account has unrated games": ([("x", "y", "ranked"), ("z", "y", "casual")], [("y", "z")]),
+    "a chain from an id without games": ([("x", "y", "ranked")], [("w", "y"), ("y", "z")]),
+}
+
+
+@pytest.mark.parametrize("names", ["wxyz", "zyxw", "xwzy", "yzwx"])
+@pytest.mark.parametrize("merge", MERGES)
+def test_merged_accounts_lose_no_game_and_leave_no_player_behind(run_backfill: support.Backfill, merge: str, names: str) -> None:
+    """A rated game is in the timeline, and `players` holds no account that was merged into another."""
+    games, pairs = MERGES[merge]
+    name = dict(zip("wxyz", names, strict=True))
+    rows = [support.game(i, START + i, name[w], name[l], mode=mode) for i, (w, l, mode) in enumerate(games)]  # noqa: E741
+    aliases = [{"alias_id": name[a], "player_id": name[b]} for a, b in pairs]
     out = run_backfill(rows, "--as-of", AS_OF, aliases=aliases)
     twin = naive.replay(rows, naive.TAVLA42, as_of=support.ts(AS_OF), aliases=aliases)
     support.assert_same(out, twin, naive.TAVLA42)
