@@ -342,8 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("eloreplay: interrupted; the last published run is as it was", err=True)
-        return 130
+        return _interrupted()
     except EloreplayError as error:
         from eloreplay.console import harmless
 
@@ -364,8 +363,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _unexpected(error)
 
 
+def _interrupted() -> int:
+    click.echo("eloreplay: interrupted; the last published run is as it was", err=True)
+    return 130
+
+
 def _unexpected(error: Exception) -> int:
     """A fault of ours: say so in a line, and keep the details where a report can be made from."""
+    from eloreplay.queries import is_interrupt
+
+    if is_interrupt(error):
+        return _interrupted()
     if os.environ.get("ELOREPLAY_TRACEBACK"):
         import traceback
 

@@ -14,8 +14,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 import support
@@ -294,3 +296,31 @@ def test_a_signal_ends_it_and_removes_its_folder(tmp_path: Path, number: signal.
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert list(scratch.iterdir()) == []
+
+
+def test_an_interrupt_that_duckdb_has_swallowed_is_one(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB turns a Ctrl-C during a query into an error of its own."""
+    for error in (RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error: Interrupted!")):
+
+        def interrupted(*_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr("eloreplay.check.open_door", interrupted)
+        said = check(ordinary())
+        assert (said.code, said.stderr.count("interrupted; ")) == (130, 1)
+
+
+def test_no_room_and_no_folder(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("eloreplay.check.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+        said = check(ordinary())
+        assert said.code == 1
+        assert "set TMPDIR to a folder with more room" in said.stderr
+
+    def refuse(prefix: str) -> str:
+        raise PermissionError(13, "Permission denied", prefix)
+
+    monkeypatch.setattr("eloreplay.check.tempfile.mkdtemp", refuse)
+    said = check(ordinary())
+    assert said.code == 1
+    assert "Permission denied; set TMPDIR to one that can be written" in said.stderr
