@@ -2,15 +2,15 @@
 -- Grain: one row a player on the board.
 -- Inputs: players (pool NULL when there is one only); bands (band, from_rating: may be empty); $top, $min_games, $active_days (NULL:
 --   no activity window).
--- Rank: 1, 1, 3; within a tie more games first, then id. Only players with a rated game in this history can stand on it.
--- Activity counts back from the last rated game of the pool, to the microsecond, both edges included.
+-- Rank: 1, 1, 3; within a tie more games first, then id. Games that a start rating brought along count as games.
+-- Activity counts back from the last rated game of the pool, to the microsecond, both edges included;
+--   who has not played in this history is not active.
 -- Band: the last one that starts at or below the rating; NULL below the first.
 with eligible as (
     select *
     from players
     where
-        last_played_at is not null
-        and games >= $min_games
+        games >= $min_games
     qualify
         $active_days is null
         or last_played_at >= max(last_played_at) over (partition by pool) - to_days(cast($active_days as integer))

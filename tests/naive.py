@@ -76,7 +76,7 @@ class Rules:
     known: frozenset[str] = frozenset({"boosted", "casual", "tournament"})
     window_us: int | None = 168 * HOUR_US
     max_match_length: int = 999
-    weight: bool = False  # whether the ruleset reads the column; the shipped ones read neither
+    weight: bool = False  # whether the ruleset reads the column; of the shipped ones only chess
     advantage: bool = False
 
     def uses(self, column: str) -> bool:
@@ -99,7 +99,7 @@ class Rules:
 TAVLA42 = Rules((Version("1.3.1", None, 1200, 32, heavy=(50, 16), cube="log2"),))
 NARDY = Rules((Version(None, None, 2000, 1, match=True, ramp="before"),), start=1300, whole=False, rated=None, window_us=None)
 FIBS = Rules((Version(None, None, 2000, 1, match=True, ramp="after"),), start=1500, whole=False, rated=None, window_us=None)
-CHESS = Rules((Version(None, None, 400, 32),), whole=False, rated=None, window_us=None)
+CHESS = Rules((Version(None, None, 400, 32),), whole=False, rated=None, window_us=None, weight=True, advantage=True)
 FIBS_1PT = Rules((Version(None, None, 2000, 32, cube="log2"),), window_us=None)
 
 
@@ -194,7 +194,7 @@ def refusal(row: dict[str, Any], rules: Rules) -> str | None:
         return "bad_match_length"
     if rules.uses("result") and row["result"] not in {None, "single", "gammon", "backgammon"}:
         return "bad_result"
-    if rules.weight and not (math.isfinite(row["weight"]) and row["weight"] > 0):
+    if rules.weight and not (math.isfinite(row["weight"]) and row["weight"] >= 0):
         return "bad_weight"
     if rules.advantage and not math.isfinite(row["advantage"]):
         return "bad_advantage"
