@@ -41,7 +41,7 @@ def overview(out: Path, result: RunResult) -> str:
         "",
         f"{timings['total']:.1f} s ({spent})",
         f"The tables are in {folder} (readers start at {out / 'current'}).",
-        f'Look into them: duckdb {out / "current" / "ratings.duckdb"} "from leaderboard limit 10"',
+        f"Look into them with DuckDB: {out / 'current' / 'ratings.duckdb'} shows each under its name (from leaderboard limit 10).",
     ]
     return "\n".join(lines)
 
