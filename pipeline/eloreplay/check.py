@@ -119,7 +119,7 @@ def check(
         "rejected": rejected,
         "rejected_share": share,
         "max_rejected": options.max_rejected,
-        "backfill_would_stop": rejected > options.max_rejected * intake.rows_read,
+        "backfill_would_stop": share > options.max_rejected,
         "absent_columns": _absent(inputs, intake),
         "limits": {
             "double_submit_s": DOUBLE_SUBMIT_S,

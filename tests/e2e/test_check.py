@@ -324,3 +324,10 @@ def test_no_room_and_no_folder(check: Check, monkeypatch: pytest.MonkeyPatch) ->
     said = check(ordinary())
     assert said.code == 1
     assert "Permission denied; set TMPDIR to one that can be written" in said.stderr
+
+
+def test_the_share_is_judged_as_a_backfill_judges_it(check: Check) -> None:
+    """29 of 100 is exactly 29 %, though 0.29 * 100 is a little less than 29."""
+    rows = [game(n, START + n * MINUTE, "a", "b", mode="ranked" if n >= 29 else "odd") for n in range(100)]
+    assert check(rows, "--json", "--max-rejected", "29%").found["backfill_would_stop"] is False
+    assert check(rows, "--json", "--max-rejected", "28%").found["backfill_would_stop"] is True
