@@ -22,7 +22,6 @@ groups as (
     select
         pool,
         common_form,
-        list(player_id order by player_id)[1:5] as ids,
         cast(count(*) as bigint) as id_count
     from folded
     group by pool, common_form
@@ -32,14 +31,23 @@ groups as (
 counted as (
     select cast(count(*) as bigint) as total
     from groups
+),
+
+-- Only the groups that are shown are listed: a list does not spill.
+shown as (
+    select *
+    from groups
+    order by pool, common_form
+    limit $shown
 )
 
 select
-    groups.pool,
-    groups.ids,
-    groups.id_count,
+    shown.pool,
+    list(folded.player_id order by folded.player_id)[1:5] as ids,
+    shown.id_count,
     counted.total
-from groups
+from shown
 cross join counted
-order by groups.pool, groups.common_form
-limit $shown
+inner join folded on shown.pool = folded.pool and shown.common_form = folded.common_form
+group by shown.pool, shown.common_form, shown.id_count, counted.total
+order by shown.pool, shown.common_form
