@@ -66,7 +66,15 @@ totals as (
     group by pool
 )
 
-select pool, 'games' as statistic, 'all' as slice, '' as slice_value, cast(games as double) as value, games, null as half_wins, null as expected_sum
+select
+    pool,
+    'games' as statistic,
+    'all' as slice,
+    '' as slice_value,
+    cast(games as double) as value,
+    games,
+    null as half_wins,
+    null as expected_sum
 from totals
 union all
 select pool, 'draws', 'all', '', draws, games, null, null

@@ -21,7 +21,7 @@ from eloreplay.errors import InputRefused
 from eloreplay.queries import Database
 from eloreplay.reader import TableReader, TableSpec, TypeLedger
 from eloreplay.rules import Ruleset
-from eloreplay.sources import Source, file_digest, find_sources
+from eloreplay.sources import Source, file_digest, find_sources, refuse_changed
 
 PLAYERS = "players"
 GAMES = "games"
@@ -141,6 +141,7 @@ def open_door(
             intake.inputs.append(
                 {"table": role, "path": source.shown, "bytes": source.size, "rows": source.rows, "sha256": digest.result()}
             )
+            refuse_changed(source)
     report("resolving copies", 0, 0)
     duplicates, conflicts = _resolve_copies(database)
     _put_settings(database, ruleset, as_of_us)

@@ -462,7 +462,7 @@ def _settle(ruleset: Ruleset, file: str, since: dict[str, int], *, dated: bool) 
     if missing and dated:
         raise UsageFault(
             f"{file}: version {', '.join(missing)} has no date: nobody but you knows when it came into force; say "
-            + " ".join(f"--since {name}=2025-11-03" for name in missing)
+            + " ".join(f"--since {name}={_example_day(at)}" for at, name in enumerate(missing))
             + " with your own instants (UTC unless they carry a zone)"
         )
     for before, after in itertools.pairwise(version for version in versions if version.from_ != GIVEN):
@@ -473,6 +473,11 @@ def _settle(ruleset: Ruleset, file: str, since: dict[str, int], *, dated: bool) 
                 "must be in order, each with its own instant (key 'from')"
             )
     return ruleset.model_copy(update={"version": versions})
+
+
+def _example_day(at: int) -> str:
+    """A day for an example, months apart: versions start one after the other."""
+    return f"{2025 + (10 + at) // 12}-{(10 + at) % 12 + 1:02}-03"
 
 
 #: What is wrong, by pydantic's own kind of fault, in plain words.

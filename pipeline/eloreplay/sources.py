@@ -15,6 +15,9 @@ import pyarrow.parquet as pq
 
 from eloreplay.errors import EnvironmentFault, InputRefused
 
+#: The file that says that a folder is one of our output folders.
+OUTPUT_MARKER = "eloreplay.json"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -27,6 +30,7 @@ class Source:
         rows: rows, by the footer.
         names: top-level column names in the file's order.
         schema_key: equal for files of the same schema.
+        identity: inode, size and time of the last change when the footer was read; see `refuse_changed`.
     """
 
     path: Path
@@ -35,12 +39,13 @@ class Source:
     rows: int
     names: tuple[str, ...]
     schema_key: str
+    identity: tuple[int, int, int]
 
 
 def find_sources(arguments: Iterable[str], what: str) -> list[Source]:
     """The files behind files, folders (`**/*.parquet`) and wildcards, each once, in the order of their paths.
 
-    In folders, names that start with `.` or `_` are skipped; no column is ever taken from a folder's name.
+    In folders, names that start with `.` or `_` and output folders of ours are skipped; no column is taken from a folder's name.
 
     Raises:
         InputRefused: no file at all, or one that is not a whole Parquet file.
@@ -83,6 +88,10 @@ def _walk(folder: str) -> list[str]:
 
     files: list[str] = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
+        if OUTPUT_MARKER in names:
+            # An output folder that lies among the games holds ratings, no games.
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         files.extend(os.path.join(parent, name) for name in names if name.endswith(".parquet") and not name.startswith((".", "_")))
     return files
@@ -123,7 +132,28 @@ def read_footer(path: Path, shown: str) -> Source:
         key = hashlib.sha256(repr([(field.name, str(field.type)) for field in schema]).encode(errors="replace")).hexdigest()
     except UnicodeDecodeError:
         raise InputRefused(f"{shown}: a column's name is not UTF-8: the file is damaged; deliver it again") from None
-    return Source(path=path, shown=shown, size=status.st_size, rows=rows, names=names, schema_key=key)
+    return Source(path=path, shown=shown, size=status.st_size, rows=rows, names=names, schema_key=key, identity=_identity(status))
+
+
+def refuse_changed(source: Source) -> None:
+    """Refuse a file that is no longer the one whose footer was read: its rows, its digest and its schema could be of two files.
+
+    Raises:
+        InputRefused: it was replaced, written to or removed.
+    """
+    try:
+        same = _identity(source.path.stat()) == source.identity
+    except OSError:
+        same = False
+    if not same:
+        raise InputRefused(
+            f"{source.shown}: the file was changed while it was read; nothing was published: deliver under another name, "
+            "rename when it is whole, and run again"
+        )
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def file_digest(source: Source) -> str:

@@ -26,8 +26,8 @@ from pathlib import Path
 
 from eloreplay.errors import EnvironmentFault, FolderBusy, UsageFault
 from eloreplay.instants import now_us, show_us
+from eloreplay.sources import OUTPUT_MARKER as MARKER
 
-MARKER = "eloreplay.json"
 FORMAT = 1
 _RUN_NAME = re.compile(r"[0-9]{6,}")
 

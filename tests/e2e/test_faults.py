@@ -226,6 +226,36 @@ def test_fault(site: Site, what: str, arguments: Callable[[Site], tuple[Any, ...
     site.assert_untouched()
 
 
+@pytest.mark.parametrize("change", ["written to", "replaced", "removed"])
+def test_a_file_that_changes_while_it_is_read(site: Site, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """Rows, schema and digest must be of one file, or the next run would not know what this one has read."""
+    from eloreplay import games
+
+    real, other = games.file_digest, site.table("other", rows(41))
+
+    def late(source: Any) -> str:
+        digest = real(source)
+        if change == "written to":
+            site.games.write_bytes(other.read_bytes())
+        elif change == "replaced":
+            other.replace(site.games)
+        else:
+            site.games.unlink()
+        return digest
+
+    monkeypatch.setattr(games, "file_digest", late)
+    assert_refused(site.run(site.games), 3, "good.parquet", "changed while it was read")
+    site.assert_untouched()
+
+
+def test_an_output_folder_among_the_games_is_no_game(site: Site) -> None:
+    inside = site.games.parent / "ratings"
+    for run in ("runs/000001", "runs/000002"):
+        site.run(site.games.parent, out=inside).ok()
+        assert os.readlink(inside / "current") == run
+    assert_refused(site.run(inside), 3, "ratings", "no .parquet file")
+
+
 def test_no_games_argument(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     from eloreplay.cli import main
 
