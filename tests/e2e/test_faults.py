@@ -244,7 +244,8 @@ def test_a_file_that_changes_while_it_is_read(site: Site, monkeypatch: pytest.Mo
         return digest
 
     monkeypatch.setattr(games, "file_digest", late)
-    assert_refused(site.run(site.games), 3, "good.parquet", "changed while it was read")
+    # What is gone may be missed before its digest is known.
+    assert_refused(site.run(site.games), 3, "good.parquet", *([] if change == "removed" else ["changed while it was read"]))
     site.assert_untouched()
 
 
