@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import naive
 import polars as pl
 import pytest
 from support import Backfill, Out, Row, game, iso, ts
@@ -365,6 +366,33 @@ def chain(out: Out, start: float) -> None:
     assert len(rows) == 2 * out.frame("timeline").height + out.frame("awards").height
 
 
+def by_hand(rows: list[Row], awards: list[Row], steps: list[tuple[int, float, float, float, float]], cap: float) -> dict[str, int]:
+    """Whole ratings, one event after the other: steps (at, pull_to, factor, add, floor), then awards, then games of an instant."""
+    ratings: dict[str, int] = {}
+    events: list[tuple[int, int, Any, Any]] = [(step[0], 0, 0, step) for step in steps]
+    events += [(a["awarded_at"], 1, a["award_id"], a) for a in awards] + [(g["played_at"], 2, g["game_id"], g) for g in rows]
+
+    def move(player: str, change: float) -> None:
+        rating = ratings.setdefault(player, 1500)
+        whole = naive.half_away(change)
+        ratings[player] = rating + (max(0, min(whole, int(cap) - rating)) if whole > 0 else whole)
+
+    for _, kind, _, event in sorted(events, key=lambda e: e[:3]):
+        if kind == 0:
+            _, pull_to, factor, add, floor = event
+            for player, rating in list(ratings.items()):
+                move(player, max(pull_to + (rating - pull_to) * factor + add, floor) - rating)
+        elif kind == 1:
+            move(event["player_id"], event["points"])
+        else:
+            w, lo = event["winner_id"], event["loser_id"]
+            p = naive.expected(ratings.get(w, 1500), ratings.get(lo, 1500), 400)
+            change = 32 * ((0.5 if event["is_draw"] else 1) - p)
+            move(w, change)
+            move(lo, -change)
+    return ratings
+
+
 @pytest.mark.parametrize("integer", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_make_a_chain_and_no_chunk_shows(run_backfill: Backfill, own: Any, seed: int, integer: bool) -> None:
@@ -380,12 +408,16 @@ def test_steps_make_a_chain_and_no_chunk_shows(run_backfill: Backfill, own: Any,
         + adjustment("floor", instants[-1] + HOUR, "floor = 1495")
         + adjustment("before all", instants[0] - HOUR, "add = 100")
     )
-    rules = own("k = 32", head="cap = 1700", tail=tail, integer=integer)
+    rules = own("k = 32", head="cap = 1600", tail=tail, integer=integer)
     runs = [run_backfill(rows, *AS_OF, "--chunk", chunk, rules=rules, awards=awards).ok() for chunk in ("month", "week", "day")]
     for run in runs:
         chain(run, 1500)
     for run in runs[1:]:
         same(runs[0], run)
+    if integer:
+        steps = [(edge, 1500, 0.3, 1, -1e9), (shared_instant, 0, 1, 12, -1e9), (instants[-1] + HOUR, 0, 1, 0, 1495)]
+        steps += [(instants[0] - HOUR, 0, 1, 100, -1e9)]
+        assert runs[0].ratings() == by_hand(rows, awards, steps, 1600)
     assert runs[0].frame("awards").filter(pl.col("award_id").is_null())["reason"].n_unique() == 3
 
 
