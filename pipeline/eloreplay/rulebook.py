@@ -432,7 +432,8 @@ def _why(ruleset: Ruleset, version: RuleVersion, game: Game, sides: tuple[Side, 
     shifted = f" ({_signed(game.advantage)} of advantage for the first)" if game.advantage and ruleset.advantage else ""
     gap = game.ratings[0] - game.ratings[1]
     over = f"{_number(version.divisor)} / √{game.match_length}" if version.divide_by != "none" else _number(version.divisor)
-    lines = [f"expected: the first is {_signed(gap)} points ahead{shifted}, over a divisor of {over}"]
+    stands = f"the first is {_number(abs(gap))} points {'ahead' if gap > 0 else 'behind'}" if gap else "both ratings are equal"
+    lines = [f"expected: {stands}{shifted}, over a divisor of {over}"]
     for i, (name, side) in enumerate(zip(SIDES, sides, strict=True)):
         text = f"k of the {name}: {_number(answer.k[i])}"
         if version.k_by_games:
