@@ -59,9 +59,8 @@ def schemas(rating: pa.DataType, game_id: pa.DataType, player: pa.DataType) -> d
 
 
 def found_schema(path: Path) -> list[tuple[str, pa.DataType]]:
-    """Names and types, large text taken for text."""
-    schema = pq.read_schema(path)
-    return [(field.name, TEXT if field.type == pa.large_string() else field.type) for field in schema]
+    """Names and types."""
+    return [(field.name, field.type) for field in pq.read_schema(path)]
 
 
 def history(pool: bool = False, integer_ids: bool = False, days: int = 3) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ def test_the_repositorys_folders_are_no_modules(installed: Installed) -> None:
 def test_the_command_is_there_and_tells_its_version(installed: Installed) -> None:
     shown = installed.run("eloreplay", "--help")
     assert "backfill" in shown
-    assert "nightly" in shown
+    assert "simulate" in shown
     (said,) = installed.python(
         "import importlib.metadata as m, eloreplay; print(m.version('eloreplay'), eloreplay.__version__)"
     )
