@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from eloreplay.errors import EnvironmentFault, InputRefused
+from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
 
 DEFAULT_MEMORY = "1GB"
 
@@ -50,6 +50,11 @@ class Database:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
+        try:
+            self.connection = duckdb.connect(config={"memory_limit": memory_limit})
+            self.connection.close()
+        except duckdb.Error as error:
+            raise UsageFault(f"--memory-limit {memory_limit}: {first_line(error)}") from None
         with failures("the working database"):
             self.connection = duckdb.connect(":memory:" if path is None else str(path), config=config)
             self.connection.execute("set TimeZone = 'UTC'")

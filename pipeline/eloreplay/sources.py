@@ -60,11 +60,11 @@ def find_sources(arguments: Iterable[str], what: str) -> list[Source]:
             raise InputRefused(f"{what} {argument}: {reason}; nothing was read and nothing was published")
         for path in matches:
             found.setdefault(Path(os.path.realpath(path)), path)
-    for real in found:
+    for name in (name for real, given in found.items() for name in (str(real), given)):
         try:
-            str(real).encode("utf-8")
+            name.encode("utf-8")
         except UnicodeEncodeError:
-            shown = os.fsencode(real).decode("utf-8", "backslashreplace")
+            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
             raise InputRefused(f"{shown}: the file's name is not UTF-8; rename it") from None
     if not found:
         raise InputRefused(f"no {what} file was given; nothing was published")

@@ -196,6 +196,13 @@ def claim(root: Path) -> None:
     """
     marker = root / MARKER
     try:
+        str(root.absolute()).encode("utf-8")
+    except UnicodeEncodeError:
+        shown = os.fsencode(root).decode("utf-8", "backslashreplace")
+        raise UsageFault(f"{shown}: the folder's name is not UTF-8; choose another --out") from None
+    if "\\" in str(root.absolute()):
+        raise UsageFault(f"{root}: the path has a backslash, which DuckDB takes for a slash; choose another --out")
+    try:
         root.mkdir(parents=True, exist_ok=True)
         if marker.is_file():
             content = json.loads(marker.read_text(encoding="utf-8") or "{}")

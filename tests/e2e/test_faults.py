@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -193,6 +194,7 @@ FAULTS: list[Fault] = [
     ("a wrong instant", lambda s: (s.games, "--as-of", "yesterday"), 2, ("yesterday",)),
     ("a wrong share", lambda s: (s.games, "--max-rejected", "101%"), 2, ("101%",)),
     ("a share that is no number", lambda s: (s.games, "--max-rejected", "nan"), 2, ("nan",)),
+    ("a size beyond reason", lambda s: (s.games, "--memory-limit", "999999999TB"), 2, ("999999999TB",)),
     ("a wrong size", lambda s: (s.games, "--memory-limit", "lots"), 2, ("lots",)),
 ]  # fmt: skip
 
@@ -283,6 +285,43 @@ def test_a_file_for_a_folder(site: Site) -> None:
     assert_refused(site.run(site.games, out=site.games), 2, "good.parquet", "not a folder")
     assert_refused(site.run(site.games, out=site.games / "below"), 2, "not a folder")
     site.assert_untouched()
+
+
+def test_names_that_cannot_be_written_down(site: Site) -> None:
+    """Names of files are bytes; what stands in `rejected` and in messages is text."""
+    name, link = (site.base / os.fsdecode(raw) for raw in (b"\xff.parquet", b"\xfe.parquet"))
+    try:
+        shutil.copy(site.games, name)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    link.symlink_to(site.games)
+    assert_refused(site.run(name), 3, "\\xff.parquet", "not UTF-8")
+    assert_refused(site.run(link), 3, "\\xfe.parquet", "not UTF-8")
+    assert_refused(site.run(site.games, out=site.base / os.fsdecode(b"\xfd")), 2, "\\xfd", "not UTF-8")
+    site.assert_untouched()
+
+
+@pytest.mark.parametrize(
+    "name", ["it's", 'a"b', "a\nb", "[1]", "a?b", "a*b", "100%", "ü", "$HOME", "~x", "{a}", "-dash", "a;b", "a\\b", " ", "x=1"]
+)
+def test_odd_names_of_files_and_folders(site: Site, name: str) -> None:
+    games = site.table(f"in/{name}/{name}.parquet", [*rows(), game(None, NOON, "a", "b")])
+    site.table(f"in/{name}/other.parquet", rows(5, first=900))
+    if "\\" in name:  # fine for games; DuckDB would look for the tables elsewhere
+        assert_refused(site.run(games.parent, out=site.base / name), 2, "backslash")
+        name = "plain"
+    out = site.base / "outs" / name
+    out.parent.mkdir()
+    run = site.backfill([games.parent], *AS_OF, "--max-rejected", "10%", out=out).ok()
+    assert run.manifest()["rows_read"] == 46
+    refused = pq.ParquetFile(run.current / "rejected.parquet").read().to_pylist()
+    assert [(row["file"], row["row"]) for row in refused] == [(str(games), 40)]
+    with duckdb.connect() as connection:  # a "?" in a path is not for `connect` itself
+        views = shutil.copy(out / "current" / "ratings.duckdb", site.base / "views.duckdb")
+        connection.execute(f"attach '{views}' as views (read_only)")
+        assert connection.execute("select count(*) from views.timeline").fetchall() == [(45,)]
+    # Each of the two files alone, by its very name, is one file.
+    assert site.backfill([games], *AS_OF, "--max-rejected", "10%").ok().manifest()["rows_read"] == 41
 
 
 def test_a_folder_of_another_format(site: Site) -> None:
