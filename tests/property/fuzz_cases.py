@@ -521,12 +521,24 @@ class Judge:
         assert code == 0, message
         self.before = published(self.out)
 
-    def _run(self, case: Case) -> tuple[int, str, str]:
+    def _run(self, case: Case, threads: int = 1) -> tuple[int, str, str]:
         from eloreplay.cli import main
 
         stdout, stderr = io.StringIO(), io.StringIO()
-        argv = ["backfill", *map(str, case.games), "--rules", case.rules, "--out", str(self.out), "--quiet", "--threads", "1"]
-        argv += ["--max-rejected", "10%", "--keep", "1", "--memory-limit", "400MB", "--as-of", "2026-11-01", *case.options]
+        argv = ["backfill", *map(str, case.games), "--rules", case.rules, "--out", str(self.out), "--quiet"]
+        argv += [
+            "--max-rejected",
+            "10%",
+            "--keep",
+            "1",
+            "--memory-limit",
+            "400MB",
+            "--threads",
+            str(threads),
+            "--as-of",
+            "2026-11-01",
+            *case.options,
+        ]
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             code = main(argv)
         return code, stdout.getvalue(), stderr.getvalue()
@@ -537,7 +549,7 @@ class Judge:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         case = make(seed, folder)
-        code, _, message = self._run(case)
+        code, _, message = self._run(case, threads=1 + seed // len(FAMILIES) % 2)
         after = published(self.out)
         faults = []
         if "Traceback" in message or "unexpected" in message:

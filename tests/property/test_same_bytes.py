@@ -360,7 +360,7 @@ def pairs() -> Iterator[Any]:
             yield pytest.param(name, setting, id=f"{name} {setting}", marks=[] if short else pytest.mark.long)
 
 
-@pytest.mark.parametrize(("name", "setting"), pairs())
+@pytest.mark.parametrize(("name", "setting"), list(pairs()))
 def test_same_bytes(plain: dict[Setting, Out], run_backfill: Backfill, name: str, setting: Setting) -> None:
     assert_same(run(run_backfill, setting, DELIVERIES[name]), plain[setting])
 
