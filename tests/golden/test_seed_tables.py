@@ -147,9 +147,7 @@ BY_DIVISOR = {400: (84.9, 5, -27), 800: (70.3, 9, -23), 1200: (64.0, 12, -20)}
 def test_table_of_the_favourite_by_300_points_under_each_divisor(play: Play) -> None:
     cells = Cells()
     ids = {
-        (divisor, wins): cells.play(300, when=when, favourite_wins=wins)
-        for divisor, when in ERAS.items()
-        for wins in (True, False)
+        (divisor, wins): cells.play(300, when=when, favourite_wins=wins) for divisor, when in ERAS.items() for wins in (True, False)
     }
     played = play(cells)
     for divisor, (percent, win, loss) in BY_DIVISOR.items():
@@ -307,20 +305,14 @@ def test_prose_the_cube_multiplied_before_1_0_5_and_is_at_most_double_since(play
 
 def test_prose_gammon_and_backgammon_change_nothing_since_1_0_5(play: Play) -> None:
     cells = Cells()
-    ids = [
-        cells.play(0, when=when, result=result)
-        for when in ERAS.values()
-        for result in ("single", "gammon", "backgammon", None)
-    ]
+    ids = [cells.play(0, when=when, result=result) for when in ERAS.values() for result in ("single", "gammon", "backgammon", None)]
     played = play(cells)
     assert {played.changes(i) for i in ids} == {(16, -16)}
 
 
 def test_prose_games_that_end_early_are_ordinary_losses(play: Play) -> None:
     cells = Cells()
-    ids = [
-        cells.play(0, cube=8, ended_by=how) for how in ("normal", "resigned", "left", "disconnected", "timed out", None)
-    ]
+    ids = [cells.play(0, cube=8, ended_by=how) for how in ("normal", "resigned", "left", "disconnected", "timed out", None)]
     played = play(cells)
     assert {played.changes(i) for i in ids} == {(24, -24)}
 

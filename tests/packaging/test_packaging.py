@@ -125,9 +125,7 @@ print(sorted((row[0], row[1], row[2], float(row[3])) for row in rows))
 
 def test_a_query_is_found_and_runs_from_another_folder(installed: Installed) -> None:
     first, second, third = [(0, 32.0)] * 2, [(1, 16.0)] * 2, [(0, 32.0)] * 2
-    sides = [
-        (slot, side, *value) for slot, both in enumerate((first, second, third)) for side, value in enumerate(both)
-    ]
+    sides = [(slot, side, *value) for slot, both in enumerate((first, second, third)) for side, value in enumerate(both)]
     assert installed.python(RUN_A_QUERY) == [str(sides)]
 
 
@@ -143,9 +141,7 @@ def test_the_command_is_there_and_tells_its_version(installed: Installed) -> Non
     shown = installed.run("eloreplay", "--help")
     assert "backfill" in shown
     assert "simulate" in shown
-    (said,) = installed.python(
-        "import importlib.metadata as m, eloreplay; print(m.version('eloreplay'), eloreplay.__version__)"
-    )
+    (said,) = installed.python("import importlib.metadata as m, eloreplay; print(m.version('eloreplay'), eloreplay.__version__)")
     assert len(set(said.split())) == 1
 
 
