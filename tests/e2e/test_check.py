@@ -95,7 +95,7 @@ def test_sample_as_text_and_json(check: Check) -> None:
     bins = found["bins"]
     assert sum(count for name, count in bins.items() if name != "rejected") + sum(bins["rejected"].values()) == 201_363
     assert bins["rejected"]["bad_cube"] == 200
-    assert found["copies"] == {"repeated_ids": 1360, "duplicate_rows": 1363, "conflicting_rows": 0, "conflicting_ids": 0}
+    assert found["copies"] == {"repeated_ids": 1363, "duplicate_rows": 1363, "conflicting_rows": 0, "conflicting_ids": 0}
     assert [month["month"] for month in found["months"]] == [f"2026-{m:02}" for m in range(3, 9)]
     assert sum(month["games"] for month in found["months"]) == found["span"]["games"]
     assert found["absent_columns"] == ["match_length", "is_draw", "advantage", "weight"]

@@ -190,9 +190,29 @@ def test_some_weeks_are_heavy_and_most_are_not(clean: SimulationReport) -> None:
     assert middle <= 8
 
 
+def test_players_differ_and_the_stronger_play_a_little_more() -> None:
+    players = draw_players(50_000, 100, 9)
+    assert abs(float(players.strength.mean()) - 1500) < 5
+    assert abs(float(players.strength.std()) - 250) < 5
+    assert (np.diff(players.strength) >= 0).all()
+    together = np.corrcoef(players.strength, np.log(players.activity))[0, 1]
+    assert 0.12 < together < 0.18
+
+
+def test_pairing_pulls_mildly_towards_similar_strength_and_spreads_a_player_s_opponents(clean: SimulationReport) -> None:
+    """Without a wide choice of opponents no rating could find the strengths, and every divisor would look wrong."""
+    players = draw_players(800, 92, 7)
+    strength = dict(zip(players.ids().to_pylist(), players.strength.tolist(), strict=True))
+    sides = np.array([(strength[winner], strength[loser]) for winner, loser in ask(clean, "select winner, loser from g")])
+    # Each game from both sides: the winner stands first and tends to be the stronger.
+    both = np.concatenate([sides, sides[:, ::-1]])
+    assert 0.05 < np.corrcoef(both.T)[0, 1] < 0.35
+    assert 200 < np.abs(sides[:, 0] - sides[:, 1]).mean() < 300
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_stronger_side_wins_as_often_as_the_model_says(tmp_path: Path, seed: int) -> None:
-    """Seeded; 4.5 standard deviations of a sum of independent games, overall and in five bands of the difference."""
+    """Seeded; 4.5 standard deviations of a sum of independent games, overall and in six bands of the difference."""
     report = simulate(tmp_path, games=60_000, players=400, months=2, seed=seed, clean=True)
     players = draw_players(400, 61, seed)
     strength = dict(zip(players.ids().to_pylist(), players.strength.tolist(), strict=True))
@@ -200,7 +220,7 @@ def test_the_stronger_side_wins_as_often_as_the_model_says(tmp_path: Path, seed:
     difference = np.array([strength[winner] - strength[loser] for winner, loser in rows])
     gap = np.abs(difference)
     expected = 1 / (1 + 10 ** (-gap / 1200))
-    edges = [0.0, 25.0, 75.0, 150.0, 300.0, math.inf]
+    edges = [0.0, 25.0, 75.0, 150.0, 300.0, 600.0, math.inf]
     for low, high in [(0.0, math.inf), *pairwise(edges)]:
         band = (gap >= low) & (gap < high) & (gap > 0)
         assert band.sum() > 1_000
