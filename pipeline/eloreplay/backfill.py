@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eloreplay.errors import InputRefused
+from eloreplay.errors import EnvironmentFault, InputRefused
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.instants import show_us
 from eloreplay.publish import BoardOptions, read_manifest, versions, write_manifest, write_tables, write_views
@@ -79,7 +81,7 @@ def backfill(
         EloreplayError: of the kind that the exit code says; the last published run then stands as it was.
     """
     found = find_inputs(inputs)
-    with hold(out) as folder:
+    with _full_disk_in_words(out), hold(out) as folder:
         for text in folder.notes:
             note(text)
         folder.begin()
@@ -90,6 +92,19 @@ def backfill(
                 return _run(folder, home, inputs, found, ruleset, as_of_us, options, report, note)
         finally:
             folder.clean()
+
+
+@contextlib.contextmanager
+def _full_disk_in_words(out: Path) -> Iterator[None]:
+    """Whoever meets the end of the disk, Python or Arrow, the message says where."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC and "No space left" not in str(error):
+            raise
+        raise EnvironmentFault(
+            f"{out}: the disk is full (No space left on device); nothing was published: free some space and run again"
+        ) from None
 
 
 def _run(

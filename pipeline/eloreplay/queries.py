@@ -147,7 +147,9 @@ def failures(what: str, refuse: str | None = None) -> Iterator[None]:
         ) from None
     except duckdb.Error as error:
         text = first_line(error)
-        if any(sign in str(error) for sign in ("No space left", "Could not write", "Permission denied", "Read-only file")):
+        if "No space left" in str(error):
+            raise EnvironmentFault(f"the disk is full: {text}; nothing was published: free some space and run again") from None
+        if any(sign in str(error) for sign in ("Could not write", "Permission denied", "Read-only file")):
             raise EnvironmentFault(f"{what}: {text}") from None
         if refuse is not None:
             raise InputRefused(f"{refuse}: {text}") from None

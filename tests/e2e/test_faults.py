@@ -477,7 +477,7 @@ def test_too_small_a_disk_is_seen_before_anything_is_done(site: Site, small_disk
     assert not (disk / "out" / "runs").exists()
 
 
-@pytest.mark.parametrize("room", [0, 4, 40, 300, 600, 900, 1500, 3000])
+@pytest.mark.parametrize("room", [0, 8, 40, 900, 3000, 3500, 4500])
 def test_a_disk_that_fills_up_halfway(
     site: Site, small_disk: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
@@ -493,8 +493,9 @@ def test_a_disk_that_fills_up_halfway(
     free = shutil.disk_usage(disk).free
     (disk / "ballast").write_bytes(b"x" * (free - (room << 10)))
     out = site.run(many, out=disk / "out")
-    assert_refused(out, 1)
-    assert "No space left" in out.stderr or "room to spill" in out.stderr, out.stderr
+    if room > 3000 and out.code == 0:
+        pytest.skip("this much room is enough")
+    assert_refused(out, 1, "disk", "full", "No space left", "nothing was published")
     assert published(disk / "out") == before
     assert not (disk / "out" / "work").exists()
     assert [path.name for path in (disk / "out" / "runs").iterdir()] == ["000001"]
