@@ -18,7 +18,8 @@ from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, writ
 from eloreplay.instants import show_us
 from eloreplay.publish import BoardOptions, read_manifest, versions, write_manifest, write_tables, write_views
 from eloreplay.queries import DEFAULT_MEMORY, Database
-from eloreplay.replay import replay, warm_up
+from eloreplay.rating import warm_up
+from eloreplay.replay import replay
 from eloreplay.rules import Ruleset
 from eloreplay.store import OutputFolder, database_home, hold
 

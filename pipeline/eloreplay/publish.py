@@ -20,7 +20,7 @@ from eloreplay.games import Intake, write_refused, write_refused_awards
 from eloreplay.queries import Database, failures, literal_path, sql_text
 from eloreplay.replay import Replay
 from eloreplay.rules import Ruleset
-from eloreplay.timeline import players_table, write_parquet
+from eloreplay.tables import players_table, write_parquet
 
 SUMMARY_ACTIVE_DAYS = 30
 

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from eloreplay.errors import UsageFault
+from eloreplay.events import Events
 from eloreplay.games import put_rule_versions
 from eloreplay.instants import show_us
 from eloreplay.kernel import PLAYER_STATE
 from eloreplay.prepare import Stretch
 from eloreplay.queries import Database
-from eloreplay.replay import Events, rate
+from eloreplay.rating import rate
 from eloreplay.rules import GIVEN, Ruleset, RuleVersion, find_ruleset, load_ruleset, load_undated, shipped_rulesets
 
 GAPS = (*range(0, 401, 25), 450, 500, 600, 800)

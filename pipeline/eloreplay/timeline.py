@@ -9,20 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from eloreplay.games import Intake
-from eloreplay.kernel import PLAYER_STATE
+from eloreplay.prepare import Stretch
+from eloreplay.rating import Outputs
 from eloreplay.rules import Ruleset
-
-ARROW_TYPES = {"BIGINT": pa.int64(), "VARCHAR": pa.string()}
-INSTANT = pa.timestamp("us", "UTC")
-ROW_GROUP_ROWS = 128 * 1024
-
-
-def rating_type(ruleset: Ruleset) -> pa.DataType:
-    """int32 under integer rules, else float64; for ratings, changes and peaks in every table."""
-    return pa.int32() if ruleset.integer_ratings else pa.float64()
+from eloreplay.tables import ARROW_TYPES, INSTANT, rating_type, write_parquet
 
 
 def timeline_schema(ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Schema:
@@ -61,29 +54,59 @@ def timeline_schema(ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Schema:
     return pa.schema(fields)
 
 
-def players_table(state: np.ndarray[Any, Any], index: pa.Table, ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Table:
-    """The table `players` from the state at the end; `index` has pool and player_id in the state's order, which is by id."""
-    assert state.dtype == PLAYER_STATE
+def timeline_rows(
+    stretch: Stretch,
+    first: int,
+    last: int,
+    out: Outputs,
+    first_seq: int,
+    version_names: pa.Array,
+    schema: pa.Schema,
+    ruleset: Ruleset,
+) -> pa.Table:
+    """The timeline of the games `first:last`, in the run's one schema."""
+    n = last - first
+    rows = stretch.rows.slice(first, n)
     rating = rating_type(ruleset)
-    peaked = np.isfinite(state["peak_rating"])
-    last = pa.array(state["last_us"], pa.int64(), mask=(state["wins"] + state["losses"] + state["draws"]) == 0)
-    experience = pa.nulls(len(state), pa.float64())
-    if ruleset.uses.match_length:
-        experience = pa.array(state["experience"], pa.float64())
-    columns: dict[str, Any] = {"pool": index["pool"].cast(ARROW_TYPES[intake.pool_type])} if pool else {}
-    columns |= {
-        "player_id": index["player_id"].cast(ARROW_TYPES[intake.player_id_type]),
-        "rating": pa.array(state["rating"]).cast(rating),
-        "games": pa.array(state["games"], pa.int32()),
-        "wins": pa.array(state["wins"], pa.int32()),
-        "losses": pa.array(state["losses"], pa.int32()),
-        "draws": pa.array(state["draws"], pa.int32()),
-        "experience": experience,
-        "peak_rating": pa.array(np.where(peaked, state["peak_rating"], 0.0), pa.float64(), mask=~peaked).cast(rating),
-        "peak_at": pa.array(state["peak_us"], pa.int64(), mask=~peaked).cast(INSTANT),
-        "last_played_at": last.cast(INSTANT),
+    nothing = pa.nulls(n, pa.int32())
+    recent = [nothing, nothing] if stretch.recent is None else [pa.array(side[first:last]) for side in stretch.recent]
+    ramp = ruleset.has_ramp
+    experience = [_side(out.experience, i) if ramp else pa.nulls(n, pa.float64()) for i in (0, 1)]
+    columns = {
+        "pool": rows["pool"],
+        "seq": pa.array(np.arange(first_seq, first_seq + n, dtype=np.int64)),
+        "game_id": rows["game_id"],
+        "played_at": rows["played_us"].cast(INSTANT),
+        "winner_id": rows["winner_id"],
+        "loser_id": rows["loser_id"],
+        "is_draw": rows["is_draw"],
+        "winner_rating_before": _side(out.before, 0).cast(rating),
+        "loser_rating_before": _side(out.before, 1).cast(rating),
+        "winner_change": _side(out.change, 0).cast(rating),
+        "loser_change": _side(out.change, 1).cast(rating),
+        "winner_expected": pa.array(out.expected),
+        "winner_k": _side(out.k, 0),
+        "loser_k": _side(out.k, 1),
+        "stake": pa.array(stretch.stake[first:last]),
+        "winner_games": _side(out.games, 0),
+        "loser_games": _side(out.games, 1),
+        "winner_recent_games": recent[0],
+        "loser_recent_games": recent[1],
+        "winner_experience": experience[0],
+        "loser_experience": experience[1],
+        "rule_version": version_names.take(pa.array(stretch.version[first:last])),
+        "cube": rows["cube"],
+        "match_length": rows["match_length"],
+        "result": rows["result"],
+        "weight": rows["weight"],
+        "advantage": rows["advantage"],
     }
-    return pa.table(columns)
+    return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+
+
+def _side(values: NDArray[Any], side: int) -> pa.Array:
+    """One side's column of an output of shape `(n_games, 2)`."""
+    return pa.array(np.ascontiguousarray(values[:, side]))
 
 
 class TimelineWriter:
@@ -123,10 +146,3 @@ class TimelineWriter:
                 self._wait()
         finally:
             self._thread.shutdown(wait=True)
-
-
-def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table so that equal tables give equal bytes: one writer, fixed row groups, one type of text."""
-    plain = [field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field for field in table.schema]
-    table = table.cast(pa.schema(plain))
-    pq.write_table(table, path, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)

@@ -1,0 +1,55 @@
+"""Types that several tables share, the table `players`, and the one way in which a table becomes a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eloreplay.games import Intake
+from eloreplay.kernel import PLAYER_STATE
+from eloreplay.rules import Ruleset
+
+ARROW_TYPES = {"BIGINT": pa.int64(), "VARCHAR": pa.string()}
+INSTANT = pa.timestamp("us", "UTC")
+ROW_GROUP_ROWS = 128 * 1024
+
+
+def rating_type(ruleset: Ruleset) -> pa.DataType:
+    """int32 under integer rules, else float64; for ratings, changes and peaks in every table."""
+    return pa.int32() if ruleset.integer_ratings else pa.float64()
+
+
+def players_table(state: np.ndarray[Any, Any], index: pa.Table, ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Table:
+    """The table `players` from the state at the end; `index` has pool and player_id in the state's order, which is by id."""
+    assert state.dtype == PLAYER_STATE
+    rating = rating_type(ruleset)
+    peaked = np.isfinite(state["peak_rating"])
+    last = pa.array(state["last_us"], pa.int64(), mask=(state["wins"] + state["losses"] + state["draws"]) == 0)
+    experience = pa.nulls(len(state), pa.float64())
+    if ruleset.uses.match_length:
+        experience = pa.array(state["experience"], pa.float64())
+    columns: dict[str, Any] = {"pool": index["pool"].cast(ARROW_TYPES[intake.pool_type])} if pool else {}
+    columns |= {
+        "player_id": index["player_id"].cast(ARROW_TYPES[intake.player_id_type]),
+        "rating": pa.array(state["rating"]).cast(rating),
+        "games": pa.array(state["games"], pa.int32()),
+        "wins": pa.array(state["wins"], pa.int32()),
+        "losses": pa.array(state["losses"], pa.int32()),
+        "draws": pa.array(state["draws"], pa.int32()),
+        "experience": experience,
+        "peak_rating": pa.array(np.where(peaked, state["peak_rating"], 0.0), pa.float64(), mask=~peaked).cast(rating),
+        "peak_at": pa.array(state["peak_us"], pa.int64(), mask=~peaked).cast(INSTANT),
+        "last_played_at": last.cast(INSTANT),
+    }
+    return pa.table(columns)
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a table so that equal tables give equal bytes: one writer, fixed row groups, one type of text."""
+    plain = [field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field for field in table.schema]
+    table = table.cast(pa.schema(plain))
+    pq.write_table(table, path, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
