@@ -116,12 +116,7 @@ def test_copies_are_identical_but_for_the_export_and_stand_in_the_next_file(dirt
     content = ("ended_at", "winner", "loser", "game_type", "cube_value", "outcome", "ended_by", "status")
     same = " and ".join(f"a.{name} is not distinct from b.{name}" for name in content)
     assert one(dirty, f"select count(*) {pairs} where not ({same})") == 0
-    assert (
-        one(
-            dirty, "select count(*) from (select id from g where id > 0 group by id, rev, filename having count(*) > 1)"
-        )
-        == 0
-    )
+    assert one(dirty, "select count(*) from (select id from g where id > 0 group by id, rev, filename having count(*) > 1)") == 0
 
 
 def test_a_correction_exchanges_the_sides_and_the_old_row_stands(dirty: SimulationReport) -> None:
@@ -140,9 +135,7 @@ def test_ties_are_games_of_one_instant(dirty: SimulationReport) -> None:
 
 def test_stamps_have_microseconds_and_ids_are_not_in_the_order_of_time(clean: SimulationReport) -> None:
     assert one(clean, "select count(*) from g where microsecond(ended_at) % 1000 <> 0") > 39_000
-    assert (
-        one(clean, "select count(*) from (select id, lag(id) over (order by ended_at) as l from g) where id < l") != 0
-    )
+    assert one(clean, "select count(*) from (select id, lag(id) over (order by ended_at) as l from g) where id < l") != 0
 
 
 def test_clean_has_none(clean: SimulationReport) -> None:
