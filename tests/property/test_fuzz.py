@@ -82,11 +82,11 @@ def fuzz(seeds: Iterable[int]) -> collections.Counter[str]:
 
 
 def test_damaged_and_odd_inputs() -> None:
-    counts = fuzz(range(210))
-    assert sum(counts.values()) == 210
+    counts = fuzz(range(140))
+    assert sum(counts.values()) == 140
     # Both ends must be met, else the cases test nothing.
-    assert sum(n for key, n in counts.items() if key.endswith(" 0")) > 30
-    assert sum(n for key, n in counts.items() if key.endswith(" 3")) > 30
+    assert sum(n for key, n in counts.items() if key.endswith(" 0")) > 20
+    assert sum(n for key, n in counts.items() if key.endswith(" 3")) > 20
 
 
 @pytest.mark.long
