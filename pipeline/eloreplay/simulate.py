@@ -223,8 +223,9 @@ def simulate(
 ) -> SimulationReport:
     """Write a made-up site's history: `out/games/games-YYYY-MM.parquet`, one file a month, and `out/columns.toml`.
 
-    The same arguments give the same bytes (with the same libraries). Files of an earlier call are replaced; a Parquet
-    file of another name in `out/games` is refused, because it would be read as part of this history.
+    The same arguments give the same bytes (with the same libraries). Files of an earlier call are replaced; a file that
+    no simulation wrote is never overwritten, and a Parquet file of another name in `out/games` is refused, because it
+    would be read as part of this history.
 
     Args:
         out: Folder to write to, made if missing.
@@ -240,14 +241,14 @@ def simulate(
         The files and what was planted in them.
 
     Raises:
-        UsageFault: An argument is out of its range, or `out/games` holds foreign Parquet files.
+        UsageFault: An argument is out of its range, or `out` holds a columns file or Parquet files of somebody else.
         EnvironmentFault: The folder cannot be written.
     """
     bounds = _month_starts(start, months)
     _check(games=games, players=players, seed=seed)
     files = [out / "games" / f"games-{first:%Y-%m}.parquet" for first in bounds[:-1]]
     columns_file = out / "columns.toml"
-    _prepare_folder(out / "games", files)
+    _prepare_folder(out / "games", files, columns_file)
 
     origin = bounds[0]
     edges = [(first - origin).days for first in bounds]
@@ -316,16 +317,31 @@ def _check(*, games: int, players: int, seed: int) -> None:
         raise UsageFault(f"seed is {seed}: it cannot be negative")
 
 
-def _prepare_folder(folder: Path, files: list[Path]) -> None:
+def _prepare_folder(folder: Path, files: list[Path], columns_file: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        foreign = sorted(set(folder.rglob("*.parquet")) - set(files))
+        present = sorted(folder.rglob("*.parquet"))
+        mapping = columns_file.read_bytes() if columns_file.exists() else None
     except OSError as error:
         raise EnvironmentFault(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
-    if foreign:
-        raise UsageFault(
-            f"{foreign[0]}: is not a file of this simulation and would be read with it; remove it or choose another folder"
-        )
+    # Whoever adapts a copy of our columns file has made it his own: only the very text is ours to write again.
+    if mapping is not None and mapping != COLUMNS_TOML.encode():
+        raise UsageFault(f"{columns_file}: is not what a simulation writes and would be overwritten; choose another folder")
+    for file in present:
+        if file not in files:
+            raise UsageFault(
+                f"{file}: is not a file of this simulation and would be read with it; remove it or choose another folder"
+            )
+        if not _is_simulated(file):
+            raise UsageFault(f"{file}: is not what a simulation writes and would be overwritten; choose another folder")
+
+
+def _is_simulated(file: Path) -> bool:
+    """Whether a file has the columns and types of the made-up export."""
+    try:
+        return bool(pq.read_schema(file).equals(SCHEMA))
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def _epoch_us(instant: dt.datetime) -> int:

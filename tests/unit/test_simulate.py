@@ -255,6 +255,31 @@ def test_foreign_files_are_refused_and_own_ones_replaced(tmp_path: Path) -> None
         simulate(tmp_path, games=50, players=5, months=1)
 
 
+@pytest.mark.parametrize("name", ["columns.toml", "games/games-2026-03.parquet"])
+@pytest.mark.parametrize("content", [b"mine", b"", "parquet"])
+def test_what_no_simulation_wrote_is_never_overwritten(tmp_path: Path, name: str, content: bytes | str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    if isinstance(content, str):
+        pq.write_table(pa.table({"id": [1]}), file)
+    else:
+        file.write_bytes(content)
+    before = digests(tmp_path)
+    with pytest.raises(UsageFault, match="would be overwritten"):
+        simulate(tmp_path, games=10, players=5, months=1)
+    assert digests(tmp_path) == before
+
+
+def test_an_adapted_copy_of_the_columns_file_is_kept(tmp_path: Path) -> None:
+    simulate(tmp_path, games=10, players=5, months=1)
+    (tmp_path / "README.md").write_text("what this is", encoding="utf-8")
+    simulate(tmp_path, games=10, players=5, months=1)
+    file = tmp_path / "columns.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("rev", "edition"), encoding="utf-8")
+    with pytest.raises(UsageFault, match=r"columns\.toml"):
+        simulate(tmp_path, games=10, players=5, months=1)
+
+
 def test_progress_is_told_after_each_month(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     simulate(tmp_path, games=10, players=2, months=2, progress=lambda *step: told.append(step))
