@@ -136,6 +136,7 @@ def _run(
         for text in intake.notes:
             note(text)
         clock.lap("input")
+        _note_an_empty_result(folder, intake, note)
         _stop_if_too_many_refused(database, folder, intake, options.max_rejected, pool)
         result = replay(
             database,
@@ -211,6 +212,17 @@ def _stop_if_too_many_refused(database: Database, folder: OutputFolder, intake: 
             f"{max_rejected:.2%} allows; nothing was published. The refused rows, with file and row, are in {target}: mend them at "
             "their source, void them by the columns file, or raise --max-rejected"
         )
+
+
+def _note_an_empty_result(folder: OutputFolder, intake: Intake, note: Callable[[str], None]) -> None:
+    """Nothing to rate is no fault by itself; where there was something before, a person should hear of it."""
+    current = folder.current
+    if intake.bins["rated"] or current is None:
+        return
+    before = read_manifest(current).get("bins", {}).get("rated", 0)
+    if before:
+        held = f" ({intake.bins['held']} are held: look at --as-of and at the unit of played_at)" if intake.bins["held"] else ""
+        note(f"this run rates no game{held}, while the published run {current.name} rated {before}: its leaderboard will be empty")
 
 
 def _new_since_published(database: Database, folder: OutputFolder, intake: Intake) -> tuple[int, int]:

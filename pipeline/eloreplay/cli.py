@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +170,12 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
         board=BoardOptions(options["top"], options["min_games"], options["active_days"]),
     )
     with Console(_mode(options)) as console:
-        result = run(inputs, ruleset, options["out"], as_of_us, settings, console.report, console.note)
-        if console.mode == "json":
-            console.line({"done": True, "folder": str(result.folder), **result.manifest})
-        elif console.mode == "text":
-            console.text(overview(options["out"], result))
+        result = run(inputs, ruleset, _out(options["out"]), as_of_us, settings, console.report, console.note)
+        with _published(result.folder):
+            if console.mode == "json":
+                console.line({"done": True, "folder": str(result.folder), **result.manifest})
+            elif console.mode == "text":
+                console.text(overview(options["out"], result))
 
 
 @cli.command()
@@ -306,6 +308,36 @@ def _json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2, default=dataclasses.asdict)
 
 
+def _out(path: Path) -> Path:
+    """The output folder as given, unless it is one that a shell was expected to write out."""
+    if str(path).startswith("~"):
+        raise UsageFault(
+            f"--out {path}: the shell did not write out the ~; give the whole path, or --out ~/… with a space before it"
+        )
+    return path
+
+
+@contextlib.contextmanager
+def _published(folder: Path) -> Iterator[None]:
+    """What is shown after the switch cannot undo it: whatever fails here, the run is published and the exit code says so."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+    except Exception as error:
+        _drop_stdout()
+        with contextlib.suppress(OSError, ValueError):
+            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            click.echo(f"eloreplay: the run is published in {folder}, but its summary could not be shown: {text}", err=True)
+
+
+def _drop_stdout() -> None:
+    """Nobody reads our output any more: what is still to be written, also at the very end of the process, goes nowhere."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _mode(options: dict[str, Any]) -> str:
     if options["as_json"] and options["quiet"]:
         raise UsageFault("--json and --quiet exclude each other")
@@ -350,7 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone; there is nobody left to tell.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        _drop_stdout()
         return 1
     except MemoryError:
         click.echo("eloreplay: out of memory; lower --memory-limit or take a smaller --chunk", err=True)
@@ -388,5 +420,11 @@ def _unexpected(error: Exception) -> int:
 
 
 def entry() -> None:
-    """The console script."""
+    """The console script: streams that can take any name, also when the caller has closed them or speaks another encoding."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -97,9 +97,7 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str, where: str) -> dict
     except (duckdb.Error, RecursionError, ValueError, UnicodeError) as error:
         raise UsageFault(f"{where}: {text!r} cannot be parsed: {str(error).splitlines()[0]}") from None
     if parsed.get("error"):
-        raise UsageFault(
-            f"{where}: {text!r} is neither a column of the files nor an expression: {parsed.get('error_message', 'syntax error')}"
-        )
+        raise UsageFault(f"{where}: {text!r} is neither a column of the files nor an expression: {_first_line(parsed)}")
     statements = parsed["statements"]
     node = statements[0]["node"] if len(statements) == 1 else {}
     plain = (
@@ -114,6 +112,10 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str, where: str) -> dict
         raise UsageFault(f"{where}: {text!r} is more than one scalar expression")
     expression: dict[str, Any] = node["select_list"][0]
     return expression
+
+
+def _first_line(reply: dict[str, Any]) -> str:
+    return (str(reply.get("error_message") or "").splitlines() or ["syntax error"])[0]
 
 
 def _walk(node: object) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,11 @@ def overview(out: Path, result: RunResult) -> str:
     """A page of text: what was read and rated, the top of the board, how the favourites did, and where the tables are."""
     folder, manifest = result.folder, result.manifest
     bins = manifest["bins"]
-    lines = [f"{manifest['rows_read']:,} rows read under the rules {manifest['rules']['name']}, as of {manifest['as_of']}", ""]
+    rules = printable(manifest["rules"]["name"], 60)
+    lines = [
+        f"{manifest['rows_read']:,} rows read under the rules {rules}, as of {manifest['as_of']}",
+        "",
+    ]
     lines += [f"  {name:<12}{count:>12,}" for name, count in bins.items() if name != "rejected"]
     refused: dict[str, int] = bins["rejected"]
     lines.append(f"  {'rejected':<12}{sum(refused.values()):>12,}")
@@ -24,14 +28,15 @@ def overview(out: Path, result: RunResult) -> str:
         awards = manifest["award_bins"]
         counted = {**{k: v for k, v in awards.items() if k != "rejected"}, "rejected": sum(awards["rejected"].values())}
         lines += ["", "  awards: " + ", ".join(f"{count:,} {name}" for name, count in counted.items() if count)]
-    board = pl.read_parquet(folder / "leaderboard.parquet")
+    board = _table(folder, "leaderboard", ["pool", "rank", "player_id", "rating", "games"])
     boards = board.partition_by("pool", maintain_order=True) if "pool" in board.columns else [board]
     for one in boards[:3]:
-        title = f"Leaderboard, {one['pool'][0]}" if "pool" in one.columns else "Leaderboard"
+        title = f"Leaderboard, {printable(one['pool'][0])}" if "pool" in one.columns else "Leaderboard"
         lines += ["", f"{title} (top {min(10, one.height)} of {manifest['players']:,} players)"]
         for row in one.head(10).iter_rows(named=True):
             rating = row["rating"] if isinstance(row["rating"], int) else f"{row['rating']:.2f}"
-            lines.append(f"  {row['rank']:>4}  {printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} games")
+            games = "game" if row["games"] == 1 else "games"
+            lines.append(f"  {row['rank']:>4}  {printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} {games}")
     if len(boards) > 3:
         lines.append(f"  … and {len(boards) - 3} more boards")
     lines += _favourites(folder)
@@ -46,15 +51,26 @@ def overview(out: Path, result: RunResult) -> str:
     return "\n".join(lines)
 
 
+def _table(folder: Path, name: str, columns: list[str] | None = None) -> pl.DataFrame:
+    """A table of the run, or those of its `columns` that it has; the folder's name is taken as it is, not as a pattern."""
+    path = folder / f"{name}.parquet"
+    with path.open("rb") as file:
+        if columns is not None:
+            names = pl.read_parquet_schema(file)
+            columns = [column for column in columns if column in names]
+            file.seek(0)
+        return pl.read_parquet(file, columns=columns)
+
+
 def _favourites(folder: Path) -> list[str]:
     """The curve by gap in a few lines: what favourites were expected to win, and what they won."""
-    curve = pl.read_parquet(folder / "calibration.parquet").filter(axis="gap", slice="all")
+    curve = _table(folder, "calibration").filter(axis="gap", slice="all")
     if "pool" in curve.columns:
         return []
     rows: list[dict[str, Any]] = curve.filter(pl.col("games") > 0).to_dicts()
     if not rows:
         return []
-    summary = pl.read_parquet(folder / "summary.parquet")
+    summary = _table(folder, "summary")
 
     def value(statistic: str, part: str = "all") -> float | None:
         found = summary.filter(statistic=statistic, slice=part)

@@ -42,6 +42,8 @@ class Database:
     """
 
     def __init__(self, path: Path | None, *, threads: int, memory_limit: str, spill: Path) -> None:
+        # Absolute, for DuckDB takes a leading "~" for the home folder.
+        path, spill = None if path is None else path.absolute(), spill.absolute()
         config: dict[str, Any] = {
             "threads": threads,
             "memory_limit": memory_limit,
@@ -118,7 +120,7 @@ def quote(name: str) -> str:
 
 def literal_path(path: Path) -> str:
     """A path that DuckDB's file functions take literally: their wildcards are bracketed away."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
+    return "".join(f"[{char}]" if char in "*?[" else char for char in str(path.absolute()))
 
 
 @contextmanager

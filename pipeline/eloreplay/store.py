@@ -48,7 +48,9 @@ class OutputFolder:
 
     def begin(self) -> Path:
         """Clear what a killed run left and make room for a new one; returns the folder to write into."""
-        if self.work.exists():
+        if self.work.is_symlink() or self.work.is_file():
+            self.work.unlink()
+        elif self.work.exists():
             shutil.rmtree(self.work)
         current = self.current
         for folder in self._runs():
