@@ -162,6 +162,8 @@ class Modes(Model):
     def _apart(self) -> Modes:
         if self.rated == "all" and self.unrated:
             raise ValueError('rated = "all" leaves no mode unrated; list the rated modes instead')
+        if not self.rated:
+            raise ValueError('rated = [] would rate no game at all; list the rated modes, or write "all"')
         both = set(self.rated) & set(self.unrated) if self.rated != "all" else set()
         if both:
             raise ValueError(f"'{min(both)}' is both rated and unrated")
@@ -254,13 +256,21 @@ class Ruleset(Model):
     band: tuple[Band, ...] = ()
     adjustment: tuple[Adjustment, ...] = ()
 
+    @field_validator("max_cube")
+    @classmethod
+    def _power_of_two(cls, value: int) -> int:
+        if value & (value - 1):
+            raise ValueError("must be a power of two, such as 64")
+        return value
+
     @model_validator(mode="after")
     def _whole(self) -> Ruleset:
         names = [version.name for version in self.version]
         if len(set(names)) != len(names):
             raise ValueError("two versions have the same name")
-        if any(version.heavy for version in self.version) and self.count is None:
-            raise ValueError("a version has a heavy week, but there is no [count] with its hours")
+        for version in self.version:
+            if version.heavy is not None and self.count is None:
+                raise ValueError(f"version {version.name} has a heavy week, but there is no [count] with its hours")
         if self.floor is not None and self.cap is not None and self.floor >= self.cap:
             raise ValueError("floor must be below cap")
         lowest = [band.from_ for band in self.band]
@@ -286,7 +296,7 @@ class Ruleset(Model):
         whole |= {f"floor of the adjustment '{adjustment.name}'": adjustment.floor for adjustment in self.adjustment}
         for key, value in whole.items():
             if value is not None and value != math.floor(value):
-                raise ValueError(f"{key} = {value}: ratings are whole numbers under this rounding")
+                raise ValueError(f"{key} = {_plain(value)}: ratings are whole numbers under this rounding")
             if value is not None and abs(value) > LARGEST_WHOLE:
                 raise ValueError(f"{key} = {value}: whole ratings end at {LARGEST_WHOLE}")
 
@@ -427,14 +437,22 @@ def load_ruleset(name_or_path: str, since: Mapping[str, int] | None = None) -> R
     Raises:
         UsageFault: unknown file or key, a wrong value, a version without an instant, or instants that do not rise.
     """
-    path = find_ruleset(name_or_path)
-    return ruleset_from_dict(read_toml(path, "ruleset"), str(path), since)
+    return ruleset_from_dict(_content(name_or_path), name_or_path, since)
 
 
 def load_undated(name_or_path: str, since: Mapping[str, int] | None = None) -> Ruleset:
     """As `load_ruleset`, for a look: a version may be left without its instant, and its `from_` is then "given"."""
-    path = find_ruleset(name_or_path)
-    return _settle(_checked(read_toml(path, "ruleset"), str(path)), str(path), dict(since or {}), dated=False)
+    return _settle(_checked(_content(name_or_path), name_or_path), name_or_path, dict(since or {}), dated=False)
+
+
+def _content(name_or_path: str) -> dict[str, object]:
+    try:
+        return read_toml(find_ruleset(name_or_path), "ruleset")
+    except UsageFault as fault:
+        # What Python's parser says of a key that is there already.
+        if "Cannot overwrite a value" in str(fault) or "Cannot declare" in str(fault):
+            raise UsageFault(f"{fault}: a key or a table is given twice there") from None
+        raise
 
 
 def ruleset_from_dict(content: Mapping[str, Any], file: str, since: Mapping[str, int] | None = None) -> Ruleset:
@@ -461,11 +479,17 @@ def _settle(ruleset: Ruleset, file: str, since: dict[str, int], *, dated: bool) 
     missing = [version.name for version in versions if version.from_ == GIVEN]
     if missing and dated:
         raise UsageFault(
-            f"{file}: version {', '.join(missing)} has no date: nobody but you knows when it came into force; say "
+            f"{file}: version{'s' if missing[1:] else ''} {', '.join(missing)} {'have' if missing[1:] else 'has'} no date: nobody "
+            f"but you knows when {'they' if missing[1:] else 'it'} came into force; say "
             + " ".join(f"--since {name}={_example_day(at)}" for at, name in enumerate(missing))
             + " with your own instants (UTC unless they carry a zone)"
         )
     for before, after in itertools.pairwise(version for version in versions if version.from_ != GIVEN):
+        if after.start_us == BEGINNING_US:
+            raise UsageFault(
+                f"{file}: version {after.name} has no 'from': each version but the first one needs the instant from which it is in "
+                "force"
+            )
         if after.start_us <= before.start_us:
             raise UsageFault(
                 f"{file}: version {after.name} (from {show_us(after.start_us) or 'ever'}) does not "
@@ -489,9 +513,9 @@ _WORDS = {
     "float_type": "must be a number, without quotes",
     "int_type": "must be a whole number, without quotes",
     "int_from_float": "must be a whole number",
-    "greater_than": "must be above {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
     "literal_error": "must be {expected}",
 }
 
@@ -533,10 +557,15 @@ def _fault(fault: ErrorDetails) -> str:
     elif kind in ("model_type", "model_attributes_type", "dict_type"):
         text = f"must be a table: {names[-1].split('[')[0]} = {{ … }}"
     else:
-        text = _WORDS.get(kind, fault["msg"]).format(**fault.get("ctx", {}))
+        text = _WORDS.get(kind, fault["msg"]).format(**{key: _plain(value) for key, value in fault.get("ctx", {}).items()})
     if isinstance(shown, str | int | float | dt.date | dt.time):
         text += f" (found {_spelled(shown)})"
     return f"key '{key}': {text}" if key else text
+
+
+def _plain(value: object) -> object:
+    """A number in all its digits, and a whole one without decimals."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _spelled(value: str | int | float | dt.date | dt.time) -> str:

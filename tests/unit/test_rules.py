@@ -118,7 +118,16 @@ def test_the_page_describes_every_key() -> None:
         ({"modes": {"rated": ["a"], "unrated": ["a"]}}, "key 'modes': 'a' is both rated and unrated"),
         ({"count": {"hours": 0}}, "key 'count.hours': must be above 0 (found 0)"),
         ({"max_cube": 64.5}, "key 'max_cube': must be a whole number, without quotes (found 64.5)"),
+        ({"max_cube": 48}, "key 'max_cube': must be a power of two, such as 64 (found 48)"),
+        ({"max_cube": 2**31}, "key 'max_cube': must be at most 1073741824 (found 2147483648)"),
+        ({"count": {"hours": 1e7}}, "key 'count.hours': must be at most 8784000 (found 10000000.0)"),
+        ({"modes": {"rated": []}}, "key 'modes': rated = [] would rate no game at all; list the rated modes, or write \"all\""),
         ({"floor": 2000, "cap": 1000}, "floor must be below cap"),
+        (version(heavy={"games": 5, "k": 3}), "version 1 has a heavy week, but there is no [count] with its hours"),
+        (
+            {"version": [BASE["version"][0] | {"name": name} for name in "ab"]},  # type: ignore[index]
+            "version b has no 'from': each version but the first one needs the instant from which it is in force",
+        ),
         ({"version": []}, "key 'version' must not be empty"),
         (version(divisor=-1), "key 'version[1].divisor': must be above 0 (found -1)"),
         (version(k_by_rating=3), "key 'version[1].k_by_rating': must be a list of steps such as [{ from = 0, k = 40 }, "),
@@ -171,6 +180,10 @@ def test_files_that_are_not_there_or_not_toml(tmp_path: Path) -> None:
     assert code == 2
     assert text.startswith(f"eloreplay: {broken}: ")
     assert call("rules", "tavla42", "--since", "9=2026-01-01")[0] == 2
+    assert "--since 9=…: tavla42 has no version '9'" in call("rules", "tavla42", "--since", "9=2026-01-01")[1]
+    for twice in ('name = "own"\nname = "own"\n', "[count]\nhours = 1\n[count]\nhours = 2\n"):
+        broken.write_text(twice, encoding="utf-8")
+        assert "given twice" in call("rules", str(broken))[1]
 
 
 # ---------------------------------------------------------------- loading
@@ -194,7 +207,7 @@ def test_dates_are_utc_unless_they_carry_a_zone() -> None:
 
 def test_the_history_can_be_looked_at_without_its_dates_and_not_be_run() -> None:
     assert [v.from_ for v in load_undated("tavla42-history").version][1:] == ["given"] * 3
-    with pytest.raises(UsageFault, match=r"version 1\.0\.5, 1\.2\.0, 1\.3\.1 has no date"):
+    with pytest.raises(UsageFault, match=r"^tavla42-history: versions 1\.0\.5, 1\.2\.0, 1\.3\.1 have no date"):
         load_ruleset("tavla42-history")
     assert "from an instant that you give: --since 1.2.0=…" in call("rules", "tavla42-history")[1]
     assert "from 2026-03-22T00:00:00Z" in call("rules", "tavla42-history", *SINCE)[1]
@@ -308,7 +321,7 @@ def test_expect_a_draw_an_advantage_and_a_weight(tmp_path: Path) -> None:
         ("nan 1500 --rules chess", "rating nan"),
         ("1500 1500 --rules tavla42 --version 9", "--version 9: the rules tavla42 have 1.3.1"),
         ("1500 1500 --rules tavla42 --version 1.3.1 --at 2026-01-01", "exclude each other"),
-        ("1500 1500 --rules tavla42-history --at 2026-01-01", "has no date"),
+        ("1500 1500 --rules tavla42-history --at 2026-01-01", "have no date"),
         ("1500 1500 --rules tavla42 --recent 5", "'5' is not two numbers such as 60,10"),
         ("1500 1500 --rules tavla42 --recent=-5,3", "--recent -5,3: from 0 to 1,000,000 each"),
     ],
