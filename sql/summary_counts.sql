@@ -4,10 +4,16 @@
 -- Quantiles are linear between neighbours; integers and order statistics only, so no order of threads can show.
 -- Active: played within $active_days of the pool's last rated game.
 -- Bands: players by named range of ratings, every band of the rules in every pool; those below the first band stand under ''.
-with months as (
-    select pool, strftime(date_trunc('month', played_at), '%Y-%m') as month, count(*) as games
+-- Months are of UTC: cut from the plain instant, which costs a fifth of what cutting one with a zone does.
+with month_starts as (
+    select pool, date_trunc('month', make_timestamp(epoch_us(played_at))) as month_start, count(*) as games
     from timeline
     group by all
+),
+
+months as (
+    select pool, strftime(month_start, '%Y-%m') as month, games
+    from month_starts
 ),
 
 known as (
