@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eloreplay.errors import UsageFault
+from eloreplay.console import harmless
+from eloreplay.errors import InputRefused, UsageFault
 from eloreplay.events import Events
 from eloreplay.games import put_rule_versions
 from eloreplay.instants import show_us
@@ -24,12 +25,14 @@ from eloreplay.kernel import PLAYER_STATE
 from eloreplay.prepare import Stretch
 from eloreplay.queries import Database
 from eloreplay.rating import rate
-from eloreplay.rules import GIVEN, Ruleset, RuleVersion, find_ruleset, load_ruleset, load_undated, shipped_rulesets
+from eloreplay.rules import GIVEN, LARGEST_WHOLE, Ruleset, RuleVersion, find_ruleset, load_ruleset, load_undated, shipped_rulesets
 
 GAPS = (*range(0, 401, 25), 450, 500, 600, 800)
 LENGTHS = (1, 3, 5, 7, 9, 11, 13, 15, 17, 21, 25)
 LENGTH_GAPS = (100, 200, 400)
 RAMP_STEPS = 8
+#: The largest rating, weight or advantage that `expect` is asked about.
+LARGEST_ASKED = 10**12
 SIDES = ("first", "second")
 
 
@@ -94,6 +97,7 @@ def ask(ruleset: Ruleset, questions: Sequence[Question]) -> list[Answer]:
             put_rule_versions(database, dated)
             database.put("rule_inputs", pa.table(inputs))
             rows = database.arrow("rule_terms").sort_by("question")
+            rows = rows.append_column("game_id", rows["question"])
             k = np.tile(rows["k"].to_numpy(), (2, 1))
             if dated.window_us is not None:
                 k = _weekly_k(database, dated.window_us, sides, rows["version_index"].to_numpy())
@@ -346,7 +350,7 @@ def expect(name_or_path: str, since: dict[str, int], game: Game, version: str | 
     )
     swapped = replace(base, winner=sides[1], loser=sides[0], advantage=-base.advantage)
     idle = replace(base, winner=replace(sides[0], recent=0), loser=replace(sides[1], recent=0))
-    first, second, draw, fresh = ask(ruleset, [base, swapped, replace(base, draw=True), idle])
+    first, second, draw, fresh = _asked(ruleset, [base, swapped, replace(base, draw=True), idle])
     whole = ruleset.integer_ratings
     outcomes = {"first_wins": _points(first.change, whole), "second_wins": _points(second.change[::-1], whole)}
     if game.draw:
@@ -363,6 +367,13 @@ def expect(name_or_path: str, since: dict[str, int], game: Game, version: str | 
         "why": _why(ruleset, ruleset.version[at], game, sides, first, fresh),
         "not_used": _not_used(ruleset, ruleset.version[at], game),
     }
+
+
+def _asked(ruleset: Ruleset, questions: list[Question]) -> list[Answer]:
+    try:
+        return ask(ruleset, questions)
+    except InputRefused:
+        raise UsageFault("this game would lead to a rating that is too large; give smaller ratings") from None
 
 
 def _points(changes: tuple[float, ...], whole: bool) -> list[float] | list[int]:
@@ -400,6 +411,10 @@ def _check(ruleset: Ruleset, version: RuleVersion, game: Game) -> None:
     for rating in game.ratings:
         if not math.isfinite(rating) or (ruleset.integer_ratings and rating != math.floor(rating)):
             raise UsageFault(f"rating {rating}: under the rules {ruleset.name} a rating is a whole number")
+        if ruleset.integer_ratings and abs(rating) > LARGEST_WHOLE:
+            raise UsageFault(f"rating {rating:.15g}: too large; whole ratings end at {LARGEST_WHOLE}")
+        if abs(rating) > LARGEST_ASKED:
+            raise UsageFault(f"rating {rating:.15g}: too large; from -{LARGEST_ASKED} to {LARGEST_ASKED}")
     if version.needs_match_length and game.match_length is None:
         raise UsageFault(f"the rules {ruleset.name} rate matches: say how long this one is, for example --match-length 7")
     if game.match_length is not None and not 1 <= game.match_length <= ruleset.max_match_length:
@@ -409,6 +424,8 @@ def _check(ruleset: Ruleset, version: RuleVersion, game: Game) -> None:
     for option, value, lowest in (("weight", game.weight, 0.0), ("advantage", game.advantage, -math.inf)):
         if value is not None and not (math.isfinite(value) and value >= lowest):
             raise UsageFault(f"--{option} {value}: not a number that can be used")
+        if value is not None and abs(value) > LARGEST_ASKED:
+            raise UsageFault(f"--{option} {value:.15g}: too large; at most {LARGEST_ASKED}")
     for option, pair in (("recent", game.recent), ("games", game.games), ("experience", game.experience)):
         if pair is not None and not all(0 <= value <= 1_000_000 for value in pair):
             raise UsageFault(f"--{option} {pair[0]:g},{pair[1]:g}: from 0 to 1,000,000 each")
@@ -471,21 +488,27 @@ def listing_text(rulesets: list[dict[str, str]]) -> str:
     """The shipped rulesets, one a line."""
     width = max(len(one["name"]) for one in rulesets)
     lines = [f"{one['name']:<{width}}  {one['title']}" for one in rulesets]
-    return "\n".join([*lines, "", "eloreplay rules NAME shows one; docs/rulesets.md says how to write your own."])
+    return "\n".join([*map(_line, lines), "", "eloreplay rules NAME shows one; docs/rulesets.md says how to write your own."])
+
+
+def _line(text: object) -> str:
+    """Text from a ruleset as one harmless line: what would break the line or move a terminal's cursor is shown as its code."""
+    return harmless(str(text)).replace("\n", "\\x0a")
 
 
 def rulebook_text(book: dict[str, Any]) -> str:
     """A ruleset for a person to read."""
-    lines = [f"{book['name']}: {book['title']}" if book["title"] else book["name"], ""]
+    lines = [_line(f"{book['name']}: {book['title']}" if book["title"] else book["name"]), ""]
     if book["note"]:
-        lines += [book["note"], ""]
+        lines += [_line(book["note"]), ""]
     whole = book["rounding"] != "none"
     lines.append(
         f"start {_number(book['start'])}; " + ("each change rounded once, half away from zero" if whole else "no rounding")
     )
     modes = book["modes"]
     rated = "all" if modes["rated"] == "all" else ", ".join(modes["rated"])
-    lines.append(f"rated modes: {rated}" + (f"; known and not rated: {', '.join(modes['unrated'])}" if modes["unrated"] else ""))
+    unrated = f"; known and not rated: {', '.join(modes['unrated'])}" if modes["unrated"] else ""
+    lines.append(_line(f"rated modes: {rated}{unrated}"))
     if book["count"]:
         lines.append(f"count: a player's rated games in the {_number(book['count']['hours'])} hours before each game")
     bounds = {"floor": "floor", "cap": "cap", "max_change": "largest change of a game"}
@@ -494,13 +517,13 @@ def rulebook_text(book: dict[str, Any]) -> str:
     if book["advantage"]:
         lines.append("advantage: points of the column `advantage` count for the expectation")
     for band in book["band"]:
-        lines.append(f"band {band['name']}: from {_number(band['from'])}")
+        lines.append(f"band {_line(band['name'])}: from {_number(band['from'])}")
     for one in book["adjustment"]:
-        lines.append(f"adjustment {one['name']}, {one['at']}: {_adjustment_text(one)}")
+        lines.append(f"adjustment {_line(one['name'])}, {one['at']}: {_adjustment_text(one)}")
     for version in book["version"]:
-        lines += ["", f"version {version['name']}, {_from_text(version)}", f"  {_version_text(version)}"]
+        lines += ["", f"version {_line(version['name'])}, {_from_text(version)}", f"  {_version_text(version)}"]
         if version["note"]:
-            lines.append(f"  note: {version['note']}")
+            lines.append(f"  note: {_line(version['note'])}")
         for table in book["tables"][version["name"]]:
             lines += ["", f"  {table.title}", *_table_lines(table, whole)]
     return "\n".join(lines)
@@ -508,7 +531,7 @@ def rulebook_text(book: dict[str, Any]) -> str:
 
 def _from_text(version: dict[str, Any]) -> str:
     if version["from"] == GIVEN:
-        return f"from an instant that you give: --since {version['name']}=…"
+        return f"from an instant that you give: --since {_line(version['name'])}=…"
     return "since ever" if version["from"] is None else f"from {version['from']}"
 
 
@@ -594,9 +617,10 @@ def expect_text(found: dict[str, Any]) -> str:
     names = {"first_wins": "if the first wins", "second_wins": "if the second wins", "draw": "if it is a draw"}
     rows += [[names[outcome], *(_change(change, whole) for change in pair)] for outcome, pair in found["changes"].items()]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = [f"{found['rules']}, version {found['version']}", ""]
+    lines = [_line(f"{found['rules']}, version {found['version']}"), ""]
     lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
     lines += ["", *(f"  {line}" for line in found["why"])]
     if found["not_used"]:
-        lines.append(f"  not used by these rules: {', '.join(found['not_used'])}")
+        options = ", ".join("--" + name.replace("_", "-") for name in found["not_used"])
+        lines.append(f"  note: given, but not used by these rules: {options}")
     return "\n".join(lines)

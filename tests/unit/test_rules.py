@@ -319,6 +319,10 @@ def test_expect_a_draw_an_advantage_and_a_weight(tmp_path: Path) -> None:
         ("1500 1500 --rules tavla42 --cube 3", "--cube 3: a power of two up to 64"),
         ("1500.5 1500 --rules tavla42", "a rating is a whole number"),
         ("nan 1500 --rules chess", "rating nan"),
+        ("3000000000 1500 --rules tavla42", "rating 3000000000: too large; whole ratings end at 2147483647"),
+        ("2147483647 2147483647 --rules tavla42", "lead to a rating that is too large"),
+        ("1e308 1500 --rules chess", "rating 1e+308: too large"),
+        ("1500 1500 --rules chess --weight 1e308", "--weight 1e+308: too large"),
         ("1500 1500 --rules tavla42 --version 9", "--version 9: the rules tavla42 have 1.3.1"),
         ("1500 1500 --rules tavla42 --version 1.3.1 --at 2026-01-01", "exclude each other"),
         ("1500 1500 --rules tavla42-history --at 2026-01-01", "have no date"),
@@ -336,3 +340,29 @@ def test_expect_names_what_the_rules_do_not_look_at() -> None:
     found = answer("expect", "1500", "1500", "--rules", "chess", "--cube", "4", "--experience", "1,2")
     assert found["not_used"] == ["experience", "cube"]
     assert found["changes"]["first_wins"] == [16.0, -16.0]
+
+
+def test_expect_says_which_options_are_not_used() -> None:
+    words = ["1500", "1500", "--rules", "chess", "--match-length", "7", "--result", "gammon", "--recent", "1,1", "--cube", "2"]
+    code, text = call("expect", *words)
+    assert code == 0
+    assert "note: given, but not used by these rules: --recent, --cube, --match-length, --result" in text
+    assert "note" not in call("expect", "1500", "1500", "--rules", "tavla42", "--cube", "2")[1]
+
+
+def test_texts_of_a_ruleset_are_printed_harmlessly(tmp_path: Path) -> None:
+    evil = "\x1b[2J\n\u202e\u200b"
+    text = json.dumps("a" + evil)
+    own = tmp_path / "own.toml"
+    own.write_text(
+        f'name = {text}\ntitle = {text}\nnote = {text}\nstart = 1500\nrounding = "none"\nmodes = {{ rated = [{text}], unrated = ["b"] }}\n'
+        f'[[version]]\nname = {text}\nnote = {text}\nfrom = "given"\ndivisor = 400\nk = 32\n[[band]]\nname = {text}\nfrom = 1\n'
+        f'[[adjustment]]\nname = {text}\nat = 2026-01-01\nadd = 1\n',
+        encoding="utf-8",
+    )  # fmt: skip
+    for command in (("rules", str(own)), ("expect", "1500", "1500", "--rules", str(own))):
+        code, shown = call(*command)
+        assert code == 0, shown
+        assert r"a\x1b[2J\x0a\x202e\x200b" in shown
+        assert all(line.isprintable() for line in shown.splitlines())
+        assert "\n\u202e" not in shown
