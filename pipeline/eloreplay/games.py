@@ -226,7 +226,7 @@ def _stage_all(
         reader.stage(table, found.get(role, []))
     put_aliases(database, found.get("aliases", []))
     put_excluded(database, found.get("excluded players", []))
-    put_start_ratings(database, found.get("start ratings", []), ruleset)
+    put_start_ratings(database, found.get("start ratings", []), ruleset, pooled=inputs.pool is not None)
 
     intake.game_id_type = ledger.id_type(GAMES)
     intake.player_id_type = ledger.id_type(PLAYERS)

@@ -6,6 +6,7 @@ is refused before a row is read, with the file, the column, what was found and w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ from eloreplay.sources import Source
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 FLOATS = {"FLOAT", "DOUBLE"}
 ZONED = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS", "TIMESTAMP_NS WITH TIME ZONE"}
+#: Numbers of other widths and kinds, which must be converted before anything else takes them.
+WIDE_INTEGERS = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 NAIVE = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 SQL_TYPES = {"integer": "BIGINT", "text": "VARCHAR", "time": "BIGINT", "flag": "BOOLEAN", "number": "DOUBLE"}
 #: First instant of the year -290000: a little above the first one DuckDB has a month for.
@@ -44,7 +47,12 @@ class TypeLedger:
             shown = {"BIGINT": "integers", "VARCHAR": "text"}
             raise InputRefused(
                 f"{where} holds {shown[sql_type]}, but {known[1]} holds {shown[known[0]]}: ids are compared exactly, 7 is not "
-                "'007'; make them one type, for example with cast(… as varchar) in the columns file"
+                "'007'; make them one type, "
+                + (
+                    "in the files"
+                    if family == "pool"
+                    else "in the files or, for those of games, with cast(… as varchar) in the columns file"
+                )
             )
 
     def settle_zone(self, zoned: bool, where: str) -> None:
@@ -128,6 +136,11 @@ class TableReader:
             found = self._describe(source, [bound for bound in bounds if bound is not None])
             self._selects[source.shown] = self._select(source, [*pool, *self._spec.columns], bounds, found)
 
+    @property
+    def _is_mapped(self) -> bool:
+        """Whether the columns file can help: it maps the games, and no other table."""
+        return self._spec.what == "games"
+
     def _bind(self, column: Column, source: Source) -> _Bound | None:
         """Where a canonical column comes from in this file; None when it is absent and may be."""
         name = column.name
@@ -157,12 +170,17 @@ class TableReader:
                 note = f"{source.shown}: column '{similar[0]}' is not '{name}' (names are exact) and is ignored"
                 self.notes.append(note)
             return None
-        hint = f" ('{similar[0]}' differs by case: map it)" if similar else ""
+        mappable = self._is_mapped and name != "pool"
+        hint = f" ('{similar[0]}' differs by case: {'map' if mappable else 'names are exact, rename'} it)" if similar else ""
+        if name == "pool":
+            advice = "; --pool names a column of the file itself, and awards and start ratings need it as well as games"
+        elif mappable:
+            advice = f"; map another column to '{name}' in a columns file (--columns)"
+        else:
+            advice = ""
         raise InputRefused(
-            f"{source.shown}: column '{wanted}' is missing in this {self._spec.what} file{hint}; it has {_list(source.names)}; map "
-            f"another column to '{name}' in a columns file (--columns)"
-            if self._spec.what == "games"
-            else f"{source.shown}: column '{wanted}' is missing in this {self._spec.what} file{hint}; it has {_list(source.names)}"
+            f"{source.shown}: column '{wanted}' is missing in this {self._spec.what} file{hint}; it has {_list(source.names)}"
+            + advice
         )
 
     def _describe(self, source: Source, bounds: list[_Bound]) -> dict[str, str]:
@@ -171,7 +189,7 @@ class TableReader:
         names = [bound.column.name for bound in bounds]
         if any((key, name) not in self._types for name in names):
             selected = ", ".join(f"{bound.sql} as {quote(bound.column.name)}" for bound in bounds)
-            with failures(source.shown, refuse=f"{source.shown}: the columns cannot be read"):
+            with failures(source.shown, refuse=self._damaged(source, "the columns cannot be read")):
                 rows = self._database.connection.execute(
                     f"describe select {selected} from read_parquet($path, hive_partitioning = false)",
                     {"path": literal_path(source.path)},
@@ -197,7 +215,7 @@ class TableReader:
         column = bound.column
         shown = bound.plain if bound.plain is not None else column.name
         where = f"{source.shown}: column '{shown}'"
-        hint = ""
+        hint = self._hint(bound, shown, sql_type)
         match column.kind:
             case "id":
                 if sql_type in INTEGERS or sql_type == "VARCHAR":
@@ -205,37 +223,25 @@ class TableReader:
                     if self._ledger.id_types.get(family, ("",))[0] != id_type and self._has_values(source, bound):
                         self._ledger.settle_id(family, id_type, where)
                     return f"cast({bound.sql} as BIGINT)" if sql_type in INTEGERS else bound.sql
-                hint = "ids are integers (to int64) or text"
-                if sql_type in FLOATS:
-                    hint += "; floats lose ids above 2^53 and turn 7 into 7.0: export the column as an integer or text"
             case "time":
                 if sql_type in ZONED or sql_type in NAIVE:
                     agreed = self._ledger.zone is not None and self._ledger.zone[0] == (sql_type in ZONED)
                     if not agreed and self._has_values(source, bound):
                         self._check_zone(sql_type in ZONED, where)
                     return _microseconds(bound.sql, sql_type)
-                hint = "a timestamp is needed; convert it in the columns file, for example " + (
-                    f'{column.name} = "to_timestamp({shown})"'
-                    if sql_type in INTEGERS | FLOATS
-                    else f"{column.name} = \"strptime({shown}, '%Y-%m-%d %H:%M:%S')\""
-                )
             case "text":
                 if sql_type == "VARCHAR":
                     return bound.sql
-                hint = f'text is needed; for example {column.name} = "cast({shown} as varchar)" in the columns file'
             case "integer":
                 if sql_type in INTEGERS:
                     return f"cast({bound.sql} as BIGINT)"
-                hint = f'an integer is needed; for example {column.name} = "cast({shown} as bigint)" in the columns file'
             case "number":
                 if sql_type in INTEGERS or sql_type in FLOATS:
                     # Adding 0 makes -0.0 a plain 0: they are equal, so which of two copies stays may not show in a single bit.
                     return f"cast({bound.sql} as DOUBLE) + 0.0"
-                hint = f'a number is needed; for example {column.name} = "cast({shown} as double)" in the columns file'
             case "flag":
                 if sql_type == "BOOLEAN":
                     return bound.sql
-                hint = f'true or false is needed; for example {column.name} = "{shown} = 1" in the columns file'
         if sql_type == "NULL" or not self._has_values(source, bound):
             return f"cast(null as {SQL_TYPES.get(column.kind, 'VARCHAR')})" if column.kind != "id" else "null"
         if bound.plain is None:
@@ -243,6 +249,76 @@ class TableReader:
                 f"{self._spec.mapping.file}: [columns] {column.name}: the expression gives {sql_type} in {source.shown}; {hint}"
             )
         raise InputRefused(f"{where} is {sql_type}; {hint}")
+
+    def _hint(self, bound: _Bound, shown: str, sql_type: str) -> str:
+        """What is needed and how to get it: every expression that is named here can be written as it stands."""
+        column = bound.column
+        value = f"({self._expressions[column.name].text})" if bound.plain is None else self._reference(shown)
+        text, whole = sql_type == "VARCHAR", sql_type in INTEGERS | WIDE_INTEGERS
+        match column.kind:
+            case "id":
+                hint = "ids are integers (to int64) or text"
+                if sql_type in FLOATS:
+                    hint += "; floats lose ids above 2^53 and turn 7 into 7.0: export the column as an integer or text"
+                return hint
+            case "time" if sql_type.startswith("TIME") and not sql_type.startswith("TIMESTAMP"):
+                return "a timestamp is needed, and a time of day lacks its date: export the whole instant"
+            case "time":
+                needed = "a timestamp is needed"
+                moment = value if sql_type in INTEGERS else f"cast({value} as bigint)"
+                if sql_type == "DATE":
+                    ways = {"": f"cast({value} as timestamp)"}
+                elif whole:
+                    ways = {
+                        "from seconds since 1970": f"to_timestamp({moment})",
+                        "from milliseconds": f"cast(epoch_ms({moment}) as timestamptz)",
+                        "from microseconds": f"cast(make_timestamp({moment}) as timestamptz)",
+                    }
+                elif sql_type in FLOATS or sql_type.startswith("DECIMAL"):
+                    ways = {"from seconds since 1970": f"to_timestamp(cast({value} as double))"}
+                elif text:
+                    ways = {"text without a zone is then taken for UTC": f"cast({value} as timestamptz)"}
+                else:
+                    ways = {}
+            case "flag":
+                needed = "true or false is needed"
+                ways = {"": f"{value} = 'yes'" if text else f"{value} = 1"}
+            case _:
+                needed, type_ = {
+                    "text": ("text", "varchar"),
+                    "integer": ("an integer", "bigint"),
+                    "number": ("a number", "double"),
+                }[column.kind]
+                needed += " is needed"
+                ways = {"": f"cast({value} as {type_})"}
+        if not self._is_mapped:
+            return f"{needed}: convert it in the file (the columns file maps only the games)"
+        if not ways:
+            return f"{needed}: convert it in the file"
+        examples = " or ".join(
+            f"{column.name} = {json.dumps(way, ensure_ascii=False)}" + (f" ({what})" if what else "") for what, way in ways.items()
+        )
+        hint = f"{needed}; convert it in the columns file, for example {examples}"
+        if column.kind == "time" and sql_type == "DATE":
+            hint += (
+                ' and, if these are days of UTC, [time] naive = "UTC"; games of one day are then rated in the order of their ids'
+            )
+        return hint
+
+    def _reference(self, name: str) -> str:
+        """A column's name as an expression has to write it: in quotes if it is a word of SQL, or no word."""
+        try:
+            plain = check_expression(self._database.connection, name, "").columns == (name,)
+        except UsageFault:
+            plain = False
+        return name if plain and name.isidentifier() else quote(name)
+
+    def _damaged(self, source: Source, what: str) -> str:
+        """Text in front of DuckDB's own when rows cannot be read: who may be to blame, and what to do."""
+        advice = "if the file is damaged, deliver it again"
+        if self._expressions:
+            advice += f"; if a value is what fails, an expression in {self._spec.mapping.file} cannot take it"
+        return f"{source.shown}: {what} ({advice})"
 
     def _check_zone(self, zoned: bool, where: str) -> None:
         self._ledger.settle_zone(zoned, where)
@@ -256,7 +332,7 @@ class TableReader:
         """Whether the column holds anything but NULL; an all-NULL column takes the declared type and decides nothing."""
         if source.rows == 0:
             return False
-        with failures(source.shown, refuse=f"{source.shown}: the file cannot be read"):
+        with failures(source.shown, refuse=self._damaged(source, "the file cannot be read")):
             rows = self._database.connection.execute(
                 f"select 1 from read_parquet($path, hive_partitioning = false) where ({bound.sql}) is not null limit 1",
                 {"path": literal_path(source.path)},
@@ -287,7 +363,7 @@ class TableReader:
             # A file may have a column of that very name; then the position is counted while the rows stream by.
             row_no = "row_number() over () - 1" if "file_row_number" in names else "file_row_number"
             items = ", ".join(self._selects[source.shown] if self._spec.pool else ["''", *self._selects[source.shown]])
-            with failures(source.shown, refuse=f"{source.shown}: the rows cannot be read"):
+            with failures(source.shown, refuse=self._damaged(source, "the rows cannot be read")):
                 if "file_row_number" in names:
                     self._database.connection.execute("set preserve_insertion_order = true")
                 inserted = self._database.connection.execute(

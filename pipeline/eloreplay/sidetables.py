@@ -60,8 +60,16 @@ def put_excluded(database: Database, sources: list[Source]) -> None:
     )
 
 
-def put_start_ratings(database: Database, sources: list[Source], ruleset: Ruleset) -> None:
-    """The table `start_ratings`: pool, player_id, rating, games, experience.
+#: What a message shows of a row of start ratings: its word and the column.
+SHOWN = {"player": "player_id", "rating": "rating"}
+
+
+def _short(value: object) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else repr(value)
+
+
+def put_start_ratings(database: Database, sources: list[Source], ruleset: Ruleset, *, pooled: bool) -> None:
+    """The table `start_ratings`: pool, player_id, rating, games, experience; `pooled`: there is a column of the ladder.
 
     Raises:
         InputRefused: a missing or impossible value, or two rows for one player (also through an alias).
@@ -75,9 +83,10 @@ def put_start_ratings(database: Database, sources: list[Source], ruleset: Rulese
             pl.col("games").fill_null(0),
             pl.col("experience").fill_null(0.0),
         )
+    needed = ["pool", "player_id", "rating"] if pooled else ["player_id", "rating"]
     whole = pl.col("rating") != pl.col("rating").floor() if ruleset.integer_ratings else pl.lit(False)
     faults = {
-        "pool, player_id or rating is missing": pl.any_horizontal(pl.col("pool", "player_id", "rating").is_null()),
+        f"{', '.join(needed[:-1])} or rating is missing": pl.any_horizontal(pl.col(needed).is_null()),
         "rating is not a finite number": ~pl.col("rating").is_finite(),
         f"rating is not a whole number, as the rules {ruleset.name} need": whole,
         "rating is below -2147483647 or above 2147483647": (pl.col("rating").abs() > 2**31 - 1) & pl.lit(ruleset.integer_ratings),
@@ -87,7 +96,8 @@ def put_start_ratings(database: Database, sources: list[Source], ruleset: Rulese
     }
     for fault, condition in faults.items():
         for row in frame.filter(condition).head(1).iter_rows(named=True):
-            raise _refuse_row(sources, row, f"{fault} (player {row['player_id']!r}, rating {row['rating']!r})")
+            known = [f"{key} {_short(row[name])}" for key, name in SHOWN.items() if row[name] is not None]
+            raise _refuse_row(sources, row, f"{fault} ({', '.join(known)})" if known else fault)
     database.put(
         "start_ratings", frame.select("pool", "player_id", "rating", "games", "experience").sort("pool", "player_id").to_arrow()
     )

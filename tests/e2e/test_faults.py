@@ -139,8 +139,8 @@ FAULTS: list[Fault] = [
     ("a float id", lambda s: two(s, swap(s, "game_id", pa.array([float(i) for i in range(40)]))), 3, ("second.parquet", "'game_id' is DOUBLE", "float")),
     ("a decimal id", lambda s: two(s, swap(s, "winner_id", pa.array(range(40)).cast(pa.decimal128(20, 0)))), 3, ("'winner_id' is DECIMAL",)),
     ("text and integer ids", lambda s: two(s, swap(s, "game_id", pa.array([str(i) for i in range(40)]))), 3, ("text", "good.parquet", "integers")),
-    ("text for a time", lambda s: two(s, swap(s, "played_at", pa.array(["2026-03-01"] * 40))), 3, ("'played_at' is VARCHAR", "strptime")),
-    ("a date for a time", lambda s: two(s, swap(s, "played_at", pa.array([20_000] * 40, pa.int32()).cast(pa.date32()))), 3, ("'played_at' is DATE",)),
+    ("text for a time", lambda s: two(s, swap(s, "played_at", pa.array(["2026-03-01"] * 40))), 3, ("'played_at' is VARCHAR", 'played_at = "cast(played_at as timestamptz)"')),
+    ("a date for a time", lambda s: two(s, swap(s, "played_at", pa.array([20_000] * 40, pa.int32()).cast(pa.date32()))), 3, ("'played_at' is DATE", 'played_at = "cast(played_at as timestamp)"', 'naive = "UTC"')),
     ("mixed zones", lambda s: two(s, NAIVE), 3, ("second.parquet", "good.parquet", "without a zone", "with a zone")),
     ("an undeclared naive time", lambda s: (s.table("naive.parquet", NAIVE),), 3, ("naive.parquet", "without a zone", 'naive = "UTC"')),
     ("a column twice", lambda s: two(s, support.table(rows()).append_column("game_id", pa.array(range(40)))), 3, ("second.parquet", "'game_id'", "twice")),
@@ -153,7 +153,8 @@ FAULTS: list[Fault] = [
     ("a folder with such a link", lambda s: (s.games, _link(s.base / "links" / "gone.parquet").parent), 3, ("gone.parquet", "link")),
     ("a pipe", lambda s: (_pipe(s.base / "pipe.parquet"),), 3, ("pipe.parquet", "not a regular file")),
     ("match lengths that the rules need", lambda s: (s.games, "--rules", "nardy"), 3, ("good.parquet", "'match_length' is missing")),
-    ("an unknown pool", lambda s: (s.games, "--pool", "ladder"), 3, ("good.parquet", "'ladder' is missing")),
+    ("an unknown pool", lambda s: (s.games, "--pool", "ladder"), 3, ("good.parquet", "'ladder' is missing", "--pool names a column of the file")),
+    ("a time of day for a time", lambda s: two(s, swap(s, "played_at", pa.array([5] * 40, pa.time64("us")))), 3, ("'played_at' is TIME", "lacks its date")),
     ("an unknown rule", lambda s: (s.games, "--rules", "tavla43"), 2, ("tavla43", "tavla42")),
     ("rules that are no TOML", lambda s: (s.games, "--rules", s.file("r.toml", "name = [")), 2, ("r.toml", "not valid TOML")),
     ("an unknown key in the rules", lambda s: (s.games, "--rules", s.file("r.toml", RULES + "kk = 3\n")), 2, ("r.toml", "kk")),
@@ -176,7 +177,7 @@ FAULTS: list[Fault] = [
     ("a comment that swallows", lambda s: columns(s, '[columns]\nwinner_id = "winner_id /*"\n'), 2, ("winner_id",)),
     ("a column that is not there", lambda s: columns(s, '[columns]\nwinner_id = "no_such"\n'), 3, ("good.parquet", "'no_such' is missing")),
     ("an expression of the wrong type", lambda s: columns(s, '[columns]\nwinner_id = "1.5 * game_id"\n'), 2, ("winner_id",)),
-    ("a value that cannot be taken", lambda s: columns(s, '[columns]\nwinner_id = "cast(winner_id as bigint)"\nloser_id = "1"\n'), 3, ("good.parquet",)),
+    ("a value that cannot be taken", lambda s: columns(s, '[columns]\nwinner_id = "cast(winner_id as bigint)"\nloser_id = "1"\n'), 3, ("good.parquet", "columns.toml", "deliver it again")),
     ("an alias of itself", lambda s: option(s, "aliases", alias(("p1", "p1"))), 3, ("aliases.parquet", "row 0", "circle", "'p1'")),
     ("aliases in a circle", lambda s: option(s, "aliases", alias(("x", "a"), ("a", "b"), ("b", "c"), ("c", "a"))), 3, ("aliases.parquet", "circle", "'a'")),
     ("an alias for two players", lambda s: option(s, "aliases", alias(("a", "b"), ("a", "c"))), 3, ("aliases.parquet", "row", "'a'", "two different")),
@@ -186,6 +187,10 @@ FAULTS: list[Fault] = [
     ("a start rating that is no number", lambda s: option(s, "start-ratings", [{"player_id": "p1", "rating": float("nan")}]), 3, ("row 0", "finite")),
     ("a start rating with a fraction", lambda s: option(s, "start-ratings", [{"player_id": "p1", "rating": 1500.5}]), 3, ("row 0", "whole number")),
     ("a start rating beyond int32", lambda s: option(s, "start-ratings", [{"player_id": "p1", "rating": 3e9}]), 3, ("row 0", "2147483647")),
+    ("a start rating of nobody", lambda s: option(s, "start-ratings", [{"player_id": None, "rating": 1e308}], player_id=pa.string()), 3, (": player_id or rating is missing (rating 1e+308);",)),
+    ("a start rating without a rating", lambda s: option(s, "start-ratings", [{"player_id": "p1", "rating": None}], rating=pa.float64()), 3, ("missing (player 'p1');",)),
+    ("a start rating in words", lambda s: option(s, "start-ratings", [{"player_id": "p1", "rating": "high"}]), 3, ("'rating' is VARCHAR", "convert it in the file (")),
+    ("an award at a date", lambda s: option(s, "awards", [_award(1, 2.0) | {"awarded_at": 5}], awarded_at=pa.date32()), 3, ("'awarded_at' is DATE", "convert it in the file (")),
     ("awards beyond int32", lambda s: option(s, "awards", [_award(1, 2e9), _award(2, 2e9)]), 3, ("award 2", "2147483647")),
     ("an excluded player of another type", lambda s: option(s, "exclude-players", [{"player_id": 1}]), 3, ("exclude-players.parquet", "integers")),
     ("awards without points", lambda s: option(s, "awards", [{"award_id": 1, "awarded_at": NOON, "player_id": "p1"}]), 3, ("awards.parquet", "'points'")),
@@ -350,6 +355,43 @@ def test_what_a_run_killed_at_its_very_start_leaves_is_no_strangers(site: Site) 
     (fresh / "lost+found").mkdir()
     site.run(site.games, out=fresh).ok()
     assert not list(fresh.glob(".eloreplay.json-*"))
+
+
+NOON_S = NOON // 1_000_000
+HINTS: list[tuple[str, pa.Array, tuple[str, ...]]] = [
+    ("played_at", pa.array(["2026-03-01 14:00:00+02"] * 40), ("cast(played_at as timestamptz)",)),
+    ("played_at", pa.array([20_513] * 40, pa.int32()).cast(pa.date32()), ("cast(played_at as timestamp)",)),
+    ("played_at", pa.array([NOON_S] * 40), ("to_timestamp(played_at)",)),
+    ("played_at", pa.array([NOON_S * 1000] * 40), ("cast(epoch_ms(played_at) as timestamptz)",)),
+    ("played_at", pa.array([NOON] * 40), ("cast(make_timestamp(played_at) as timestamptz)",)),
+    ("played_at", pa.array([NOON_S] * 40, pa.uint64()), ("to_timestamp(cast(played_at as bigint))",)),
+    ("played_at", pa.array([NOON] * 40, pa.uint64()), ("cast(make_timestamp(cast(played_at as bigint)) as timestamptz)",)),
+    ("played_at", pa.array([float(NOON_S)] * 40), ("to_timestamp(cast(played_at as double))",)),
+    ("is_draw", pa.array(["yes"] * 40), ("is_draw = 'yes'",)),
+    ("is_draw", pa.array([1] * 40), ("is_draw = 1",)),
+    ("cube", pa.array([2.0] * 40), ("cast(cube as bigint)",)),
+    ("cube", pa.array(["2"] * 40), ("cast(cube as bigint)",)),
+    ("ended_by", pa.array([2] * 40), ("cast(ended_by as varchar)",)),
+    ("weight", pa.array(["1"] * 40), ("cast(weight as double)",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("at", "alias"), [*((at, None) for at in range(len(HINTS))), (0, "end"), (3, 'A "b"')])
+def test_what_a_message_advises_works(site: Site, at: int, alias: str | None) -> None:
+    """The line is copied from the message into the columns file as it stands, and the run goes through."""
+    name, values, wanted = HINTS[at]
+    table = support.table(rows()).select([n for n in support.table(rows()).column_names if n != name])
+    games = site.table("hint.parquet", table.append_column(alias or name, values))
+    mapped = columns(site, f"[columns]\n{name} = {json.dumps(alias)}\n")[1:] if alias else ()
+    out = site.run(games, *mapped)
+    assert_refused(out, 3, "hint.parquet", f"'{alias or name}' is ")
+    for expression in wanted:
+        written = expression if alias is None else expression.replace(name, '"' + alias.replace('"', '""') + '"')
+        line = f"{name} = {json.dumps(written)}"
+        assert line in out.stderr
+        done = site.run(games, *columns(site, f'[columns]\n{line}\n[time]\nnaive = "UTC"\n')[1:]).ok()
+        if name == "played_at" and "date" not in str(values.type):
+            assert {row["played_at"] for row in done.rows("timeline")} == {NOON}
 
 
 # ---------------------------------------------------------------- rights
