@@ -6,6 +6,7 @@ A section is "ok" or "look"; neither stops anything, and the figures themselves 
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -250,14 +251,21 @@ def _players(found: dict[str, Any]) -> Section:
         if look
         else "a share far above one half would look like ids made anew for each visit."
     )
-    return Section("players", "Ids seen once", lines, meaning, look)
+    if players["blank_ids"]:
+        lines.append(f"  ids without a letter {players['blank_ids']:>12,}  in {_count(players['blank_games'], 'game')}")
+        meaning = (
+            f"{_count(players['blank_ids'], 'player id is', 'player ids are')} empty or blank text. To a run that is a player "
+            "like any other; if it stands for a missing id, make it NULL in the columns file, for example with "
+            "nullif(trim(winner_id), ''). "
+        ) + meaning
+    return Section("players", "Ids seen once or blank", lines, meaning, look or bool(players["blank_ids"]))
 
 
 def _lookalikes(found: dict[str, Any]) -> Section:
     groups = found["lookalikes"]
     lines = []
     for group in groups["shown"][:LIST_SHOWN]:
-        names = "  ".join(f"‹{printable(name)}›" for name in group["ids"])
+        names = "  ".join(_told_apart(group["ids"]))
         lines.append(f"  {names}{'  …' if group['id_count'] > len(group['ids']) else ''}")
     lines += _more(groups["total"], len(lines))
     if groups["total"]:
@@ -268,6 +276,17 @@ def _lookalikes(found: dict[str, Any]) -> Section:
     else:
         meaning = "No two ids differ only by case, space, leading zeros or the way an accent is written."
     return Section("lookalikes", "Ids that look alike", lines or ["  none"], meaning, bool(groups["total"]))
+
+
+def _told_apart(ids: list[Any]) -> list[str]:
+    """Ids as text; those that would look the same on a terminal with the code points that tell them apart."""
+    shown = [f"‹{printable(name)}›" for name in ids]
+    looks = [unicodedata.normalize("NFC", name) for name in shown]
+    for at, name in enumerate(map(str, ids)):
+        if looks.count(looks[at]) > 1:
+            codes = " ".join(f"U+{ord(char):04X}" for char in name if not char.isascii())
+            shown[at] = f"‹{printable(name, WIDTH)}›" + (f" ({codes})" if codes else "")
+    return shown
 
 
 def _largest(found: dict[str, Any]) -> Section:

@@ -165,6 +165,23 @@ def test_seen_once_and_lookalikes(check: Check) -> None:
     assert alike.found["lookalikes"]["shown"] == [{"pool": "", "ids": ["Ann", "ann "], "id_count": 2}]
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u00a0\u200b"])
+def test_blank_ids_are_a_finding(check: Check, blank: str) -> None:
+    rows = [*ordinary(), game(90, START, "p1", blank), game(91, START + 1, blank, "p2")]
+    said = check(rows, "--json")
+    assert "players" in said.looks()
+    assert (said.found["players"]["blank_ids"], said.found["players"]["blank_games"]) == (1, 2)
+    assert "1 player id is empty or blank text" in check(rows).stdout
+    assert "empty or blank" not in check(ordinary()).stdout
+
+
+def test_lookalikes_that_print_the_same_show_their_code_points(check: Check) -> None:
+    said = check([*ordinary(), game(90, START, "Ren\u00e9", "Rene\u0301"), game(91, START + 1, "Ann", "ann")]).stdout
+    assert "‹Ren\u00e9› (U+00E9)" in said
+    assert "‹Rene\u0301› (U+0301)" in said
+    assert "‹Ann›  ‹ann›" in said
+
+
 def test_sudden_volume(check: Check) -> None:
     usual = [game(n, START + n * DAY, "a", f"b{n % 5}") for n in range(10)]
     burst = [game(100 + n, START + 20 * DAY + n * MINUTE, "a", f"b{n % 5}") for n in range(60)]

@@ -190,7 +190,9 @@ def test_three_submits_are_two_suspects_and_totals_are_of_all(database: Database
 
 def test_players_seen_once(database: Database) -> None:
     games(database, [at(0), at(1), at(2, "a", "c"), at(3, "c", "d"), at(4, "e", "f", pool="x")])
-    assert rows(database, "quality_players") == [{"players": 6, "seen_once": 3, "median_games": 1.5, "most_games": 3}]
+    assert rows(database, "quality_players") == [
+        {"players": 6, "seen_once": 3, "median_games": 1.5, "most_games": 3, "blank_ids": 0, "blank_games": 0}
+    ]
 
 
 def test_lookalikes(database: Database) -> None:
