@@ -2,7 +2,8 @@
 
 A run is a fold over chunks of time, `state' = step(state, chunk)`: prepare the chunk's games by SQL (`prepare`), rate them in
 the kernel (`rating`, `kernel`), write their timeline (`timeline`). The result does not depend on where the chunks are cut.
-Short chunks are prepared together and cut afterwards: a query costs more than the games of a quiet day.
+Short chunks are prepared together and cut afterwards, for a query costs more than the games of a quiet day; large ones are rated
+in pieces, for memory must not grow with them.
 """
 
 from __future__ import annotations
@@ -54,6 +55,24 @@ class Chunk:
         return shown[:10] if "T" in shown else shown.replace(" ", "")
 
 
+@dataclass(frozen=True)
+class Piece:
+    """What is rated in one go: a whole chunk, or a part of one that is too large for that.
+
+    Attributes:
+        from_us: first instant, microseconds; likewise `to_us`, not included.
+        games: rated games in it.
+        chunk: the chunk it belongs to.
+        closes: whether it is the last of its chunk.
+    """
+
+    from_us: int
+    to_us: int
+    games: int
+    chunk: Chunk
+    closes: bool = True
+
+
 @dataclass
 class Replay:
     """What a fold leaves: the state at the end, the player index, the chunks, the awards as applied and the seconds by step."""
@@ -99,31 +118,38 @@ def replay(
     total, done = sum(c.games for c in chunks), 0
     records: list[dict[str, object]] = []
     with TimelineWriter(folder, schema) as writer:
-        for group in stretches(chunks):
+        started_seq = 1
+        for group in stretches(piece for one in chunks for piece in pieces(database, one)):
             stretch = prepare(database, ruleset, group[0].from_us, group[-1].to_us, len(state))
             for step, seconds in stretch.elapsed_s.items():
                 elapsed[step] += seconds
-            edges = np.searchsorted(stretch.played_us, [c.to_us for c in group], side="left")
-            _insist(edges.tolist() == list(itertools.accumulate(c.games for c in group)), f"the games of chunk {group[0].label}")
+            edges = np.searchsorted(stretch.played_us, [piece.to_us for piece in group], side="left")
+            counted = list(itertools.accumulate(piece.games for piece in group))
+            _insist(edges.tolist() == counted, f"the games of chunk {group[0].chunk.label}")
             first = 0
-            for one, last in zip(group, edges.tolist(), strict=True):
+            for piece, last in zip(group, edges.tolist(), strict=True):
+                one = piece.chunk
                 started = time.perf_counter()
-                outputs = rate(stretch, first, last, events, state, ruleset, one.to_us, index)
+                outputs = rate(stretch, first, last, events, state, ruleset, piece.to_us, index)
                 elapsed["kernel"] += time.perf_counter() - started
                 started = time.perf_counter()
-                writer.write(one.label, timeline_rows(stretch, first, last, outputs, done + 1, names, schema, ruleset))
-                elapsed["writing"] += time.perf_counter() - started
-                records.append(
-                    {
-                        "from": show_us(one.from_us),
-                        "to": show_us(one.to_us),
-                        "games": one.games,
-                        "first_seq": done + 1 if one.games else None,
-                        "digest": one.digest,
-                        "file": f"timeline/{writer.files[-1]}",
-                    }
+                writer.write(
+                    one.label, timeline_rows(stretch, first, last, outputs, done + 1, names, schema, ruleset), piece.closes
                 )
-                first, done = last, done + one.games
+                elapsed["writing"] += time.perf_counter() - started
+                first, done = last, done + piece.games
+                if piece.closes:
+                    records.append(
+                        {
+                            "from": show_us(one.from_us),
+                            "to": show_us(one.to_us),
+                            "games": one.games,
+                            "first_seq": started_seq,
+                            "digest": one.digest,
+                            "file": f"timeline/{writer.files[-1]}",
+                        }
+                    )
+                    started_seq = done + 1
                 report("rating", done, total)
         started = time.perf_counter()
     elapsed["writing"] += time.perf_counter() - started
@@ -146,15 +172,29 @@ def _insist(same: bool, what: str) -> None:
         )
 
 
-def stretches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """Consecutive chunks in groups of at most `STRETCH_GAMES` games (one chunk alone may hold more)."""
-    group: list[Chunk] = []
+def pieces(database: Database, chunk: Chunk) -> Iterator[Piece]:
+    """A chunk in pieces of at most `STRETCH_GAMES` games, cut at full hours (one hour alone may hold more)."""
+    if chunk.games <= STRETCH_GAMES:
+        yield Piece(chunk.from_us, chunk.to_us, chunk.games, chunk)
+        return
+    start, size = chunk.from_us, 0
+    for hour_us, games in database.rows("chunk_hours", {"from_us": chunk.from_us, "to_us": chunk.to_us}):
+        if size and size + games > STRETCH_GAMES:
+            yield Piece(start, hour_us, size, chunk, closes=False)
+            start, size = hour_us, 0
+        size += games
+    yield Piece(start, chunk.to_us, size, chunk)
+
+
+def stretches(parts: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Consecutive pieces in groups of at most `STRETCH_GAMES` games; each group is prepared by one query."""
+    group: list[Piece] = []
     size = 0
-    for chunk in chunks:
-        if group and size + chunk.games > STRETCH_GAMES:
+    for piece in parts:
+        if group and size + piece.games > STRETCH_GAMES:
             yield group
             group, size = [], 0
-        group.append(chunk)
-        size += chunk.games
+        group.append(piece)
+        size += piece.games
     if group:
         yield group

@@ -52,4 +52,10 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table so that equal tables give equal bytes: one writer, fixed row groups, one type of text."""
     plain = [field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field for field in table.schema]
     table = table.cast(pa.schema(plain))
-    pq.write_table(table, path, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
+    with parquet_writer(path, table.schema) as writer:
+        writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+
+def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """The one kind of Parquet writer that a run uses."""
+    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)

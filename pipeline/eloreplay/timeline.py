@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -9,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eloreplay.games import Intake
 from eloreplay.prepare import Stretch
 from eloreplay.rating import Outputs
 from eloreplay.rules import Ruleset
-from eloreplay.tables import ARROW_TYPES, INSTANT, rating_type, write_parquet
+from eloreplay.tables import ARROW_TYPES, INSTANT, ROW_GROUP_ROWS, parquet_writer, rating_type
 
 
 def timeline_schema(ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Schema:
@@ -110,7 +112,7 @@ def _side(values: NDArray[Any], side: int) -> pa.Array:
 
 
 class TimelineWriter:
-    """Writes the timeline's files one after the other on a thread of its own, at most one behind.
+    """Writes the timeline's files one after the other on a thread of its own, at most one table behind.
 
     Use as a context manager: leaving it waits for the last file and raises what went wrong in it.
     """
@@ -120,14 +122,34 @@ class TimelineWriter:
         self._schema = schema
         self._thread = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
+        self._file: pq.ParquetWriter | None = None
+        self._open = False
         self.files: list[str] = []
 
-    def write(self, label: str, table: pa.Table) -> None:
-        """Queue one file; `label` says which stretch it holds. Waits while the file before is still being written."""
-        name = f"{len(self.files) + 1:06d}_{label}.parquet"
-        self.files.append(name)
+    def write(self, label: str, table: pa.Table, closes: bool = True) -> None:
+        """Queue a table as a file, or as the next part of the file that is open.
+
+        Waits while the table before is still being written.
+
+        Args:
+            label: which chunk the file holds, for its name.
+            table: the rows.
+            closes: whether the file ends with them.
+        """
         self._wait()
-        self._pending = self._thread.submit(write_parquet, table, self._folder / name)
+        if not self._open:
+            self.files.append(f"{len(self.files) + 1:06d}_{label}.parquet")
+        self._pending = self._thread.submit(self._append, self._folder / self.files[-1], table, closes)
+        self._open = not closes
+
+    def _append(self, path: Path, table: pa.Table, closes: bool) -> None:
+        """On the writing thread."""
+        if self._file is None:
+            self._file = parquet_writer(path, table.schema)
+        self._file.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        if closes:
+            self._file.close()
+            self._file = None
 
     def _wait(self) -> None:
         if self._pending is not None:
@@ -146,3 +168,6 @@ class TimelineWriter:
                 self._wait()
         finally:
             self._thread.shutdown(wait=True)
+            if self._file is not None:
+                with contextlib.suppress(OSError, pa.ArrowException):
+                    self._file.close()
