@@ -1,7 +1,7 @@
 -- Purpose: how many rated games each side had in the window before each game, and the k that follows from it.
--- Grain: one row a game and side (0 winner, 1 loser).
+-- Grain: one row a game and side (0 winner, 1 loser), from position $first_slot on: what lies before is only counted.
 -- Inputs: ordered_games (slot: position in the total order from 0, played_us, winner_index, loser_index, version_index), which
---   starts at least a window before the first game that matters; rule_versions; $window_us (microseconds).
+--   starts at least a window before the first game that matters; rule_versions; $window_us (microseconds); $first_slot.
 -- Ties: of games at the same instant those earlier in the total order count; the frame therefore runs over the position, not over time
 --   (a RANGE frame over time up to CURRENT ROW would count later games of the instant, EXCLUDE GROUP would drop earlier ones).
 -- Edges: a game exactly $window_us old counts, so the frame starts at the first position that is not older; the game itself
@@ -53,3 +53,4 @@ select
     end as k
 from counted
 inner join rule_versions on counted.version_index = rule_versions.version_index
+where counted.slot >= $first_slot

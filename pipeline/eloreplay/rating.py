@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eloreplay.events import Events, adjust, keep_in_range, record_awards
 from eloreplay.kernel import PLAYER_STATE, ROUND_HALF_AWAY, ROUND_NONE, replay_games
-from eloreplay.prepare import Stretch
+from eloreplay.prepare import Recent, Stretch
 from eloreplay.queries import Database
 from eloreplay.rules import Ruleset
 
@@ -93,6 +93,7 @@ def apply_events(events: Events, state: NDArray[Any], ruleset: Ruleset, to_us: i
         k=np.empty((2, 0)),
         version=np.empty(0, np.int16),
         recent=None,
+        trailing=Recent.nothing(),
         elapsed_s={},
     )
     rate(nothing, 0, 0, events, state, ruleset, end, index)

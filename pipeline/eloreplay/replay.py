@@ -23,7 +23,7 @@ from eloreplay.errors import EnvironmentFault
 from eloreplay.events import awards_table, load_events
 from eloreplay.games import Intake, Report
 from eloreplay.instants import show_us
-from eloreplay.prepare import prepare
+from eloreplay.prepare import Recent, prepare
 from eloreplay.queries import Database
 from eloreplay.rating import apply_events, initial_state, rate
 from eloreplay.rules import Ruleset
@@ -118,9 +118,10 @@ def replay(
     total, done = sum(c.games for c in chunks), 0
     records: list[dict[str, object]] = []
     with TimelineWriter(folder, schema) as writer:
-        started_seq = 1
+        started_seq, before = 1, Recent.nothing()
         for group in stretches(piece for one in chunks for piece in pieces(database, one)):
-            stretch = prepare(database, ruleset, group[0].from_us, group[-1].to_us, len(state))
+            stretch = prepare(database, ruleset, group[0].from_us, group[-1].to_us, len(state), before)
+            before = stretch.trailing
             for step, seconds in stretch.elapsed_s.items():
                 elapsed[step] += seconds
             edges = np.searchsorted(stretch.played_us, [piece.to_us for piece in group], side="left")

@@ -22,7 +22,7 @@ from eloreplay.events import Events
 from eloreplay.games import put_rule_versions
 from eloreplay.instants import show_us
 from eloreplay.kernel import PLAYER_STATE
-from eloreplay.prepare import Stretch
+from eloreplay.prepare import Recent, Stretch
 from eloreplay.queries import Database
 from eloreplay.rating import rate
 from eloreplay.rules import GIVEN, LARGEST_WHOLE, Ruleset, RuleVersion, find_ruleset, load_ruleset, load_undated, shipped_rulesets
@@ -117,6 +117,7 @@ def ask(ruleset: Ruleset, questions: Sequence[Question]) -> list[Answer]:
         k=k,
         version=np.array(rows["version_index"].to_numpy(), np.int16),
         recent=None,
+        trailing=Recent.nothing(),
         elapsed_s={},
     )
     state = np.zeros(2 * n, PLAYER_STATE)
@@ -153,7 +154,7 @@ def _weekly_k(database: Database, window_us: int, sides: list[Side], versions: n
         }
     )
     with database.registered("ordered_games", games):
-        counts = database.arrow("windowed_counts", {"window_us": window_us})
+        counts = database.arrow("windowed_counts", {"window_us": window_us, "first_slot": 0})
     k = np.empty((2, earlier + n))
     k[counts["side"].to_numpy(), counts["slot"].to_numpy()] = counts["k"].to_numpy()
     return np.ascontiguousarray(k[:, earlier:])

@@ -118,7 +118,7 @@ con.execute(
     "as games (slot, played_us, winner_index, loser_index, version_index)"
 )
 con.execute("create table rule_versions as select 0 as version_index, 32.0 as k, 1 as heavy_games, 16.0 as heavy_k")
-rows = con.execute(sql_text("windowed_counts"), {"window_us": 10}).fetchall()
+rows = con.execute(sql_text("windowed_counts"), {"window_us": 10, "first_slot": 0}).fetchall()
 print(sorted((row[0], row[1], row[2], float(row[3])) for row in rows))
 """
 

@@ -50,7 +50,7 @@ def counts(database: Database, games: list[tuple[int, int, int]], window_us: int
         }
     )
     with database.registered("ordered_games", ordered):
-        rows = database.arrow("windowed_counts", {"window_us": window_us}).to_pylist()
+        rows = database.arrow("windowed_counts", {"window_us": window_us, "first_slot": 0}).to_pylist()
     found: dict[int, dict[int, Any]] = {}
     for row in rows:
         found.setdefault(row["slot"], {})[row["side"]] = row

@@ -71,9 +71,9 @@ def test_a_game_that_gets_lost_stops_the_run(run_backfill: support.Backfill, mon
     run_backfill(history(1, 50), out=folder).ok()
     honest = replay.prepare
 
-    def forgetful(database, ruleset, from_us, to_us, players):
+    def forgetful(database, *more):
         database.execute("create or replace table player_index as select * from player_index where player_id <> 'a'")
-        return honest(database, ruleset, from_us, to_us, players)
+        return honest(database, *more)
 
     monkeypatch.setattr(replay, "prepare", forgetful)
     out = run_backfill(history(1, 50), out=folder)
