@@ -385,7 +385,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_stdout()
         return 1
     except MemoryError:
-        click.echo("eloreplay: out of memory; lower --memory-limit or take a smaller --chunk", err=True)
+        click.echo("eloreplay: out of memory; lower --memory-limit or --threads", err=True)
         return EnvironmentFault.exit_code
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

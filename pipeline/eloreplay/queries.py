@@ -144,8 +144,8 @@ def failures(what: str, refuse: str | None = None) -> Iterator[None]:
         raise
     except duckdb.OutOfMemoryException as error:
         raise EnvironmentFault(
-            f"out of memory or of room to spill in {what}: {first_line(error)}; raise --memory-limit, lower --threads, "
-            "take a smaller --chunk or free disk space"
+            f"out of memory or of room to spill in {what}: {first_line(error)}; raise --memory-limit, lower --threads "
+            "or free disk space"
         ) from None
     except duckdb.Error as error:
         text = first_line(error)
