@@ -1,11 +1,9 @@
 -- Purpose: the leaderboard.
 -- Grain: one row a player on the board.
--- Inputs: players (pool NULL when there is one only); bands (band, from_rating: may be empty); $top, $min_games, $active_days (NULL:
---   no activity window).
+-- Inputs: players (with band; pool NULL when there is one only); $top, $min_games, $active_days (NULL: no activity window).
 -- Rank: 1, 1, 3; within a tie more games first, then id. Games that a start rating brought along count as games.
 -- Activity counts back from the last rated game of the pool, to the microsecond, both edges included;
 --   who has not played in this history is not active.
--- Band: the last one that starts at or below the rating; NULL below the first.
 with eligible as (
     select *
     from players
@@ -33,8 +31,7 @@ select
     ranked.wins,
     ranked.losses,
     ranked.last_played_at,
-    bands.band
+    ranked.band
 from ranked
-asof left join bands on ranked.rating >= bands.from_rating
 where ranked.place <= $top
 order by ranked.pool, ranked.place

@@ -1,6 +1,6 @@
 -- Purpose: the numbers behind the table `summary`.
 -- Grain: one row a pool and statistic (and month).
--- Inputs: timeline, favourite_counts, players, pools, bands (band, from_rating: may be empty); $active_days.
+-- Inputs: timeline, favourite_counts, players (with band), pools, bands (may be empty); $active_days.
 -- Quantiles are linear between neighbours; integers and order statistics only, so no order of threads can show.
 -- Active: played within $active_days of the pool's last rated game.
 -- Bands: players by named range of ratings, every band of the rules in every pool; those below the first band stand under ''.
@@ -44,11 +44,11 @@ favoured as (
 ),
 
 banded as (
-    select pools.pool, bands.band, bands.from_rating
+    select pools.pool, bands.band
     from pools
     cross join bands
     union all
-    select pools.pool, '' as band, cast('-infinity' as double) as from_rating
+    select pools.pool, '' as band
     from pools
     where exists (select 1 from bands)
 ),
@@ -57,9 +57,8 @@ in_bands as (
     select banded.pool, banded.band, count(placed.band) as players
     from banded
     left join (
-        select players.pool, coalesce(bands.band, '') as band
+        select pool, coalesce(band, '') as band
         from players
-        asof left join bands on players.rating >= bands.from_rating
     ) as placed
         on banded.pool is not distinct from placed.pool and banded.band = placed.band
     group by banded.pool, banded.band

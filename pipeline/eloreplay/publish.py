@@ -43,7 +43,6 @@ def write_tables(
         EnvironmentFault: disk, memory.
     """
     players = players_table(result.state, result.index, ruleset, intake, pool)
-    write_parquet(players, folder / "players.parquet")
     write_parquet(result.awards, folder / "awards.parquet")
     write_refused(database, intake, folder / "rejected.parquet", pool)
     if intake.award_sources:
@@ -51,11 +50,7 @@ def write_tables(
 
     nothing = "" if pool else "null::varchar as pool, "
     database.execute("create or replace view timeline as select " + nothing + "* from read_parquet(" + _list(folder, result) + ")")
-    database.put("players", players if pool else players.add_column(0, "pool", pa.nulls(len(players), pa.string())))
-    database.execute(
-        "create or replace table pools as "
-        + ("select distinct pool from players order by pool" if pool else "select null::varchar as pool")
-    )
+    database.put("plain_players", players if pool else players.add_column(0, "pool", pa.nulls(len(players), pa.string())))
     database.put(
         "bands",
         pa.table(
@@ -65,6 +60,15 @@ def write_tables(
             }
         ),
     )
+    database.create_table("players", "banded_players")
+    database.execute(
+        "create or replace table pools as "
+        + ("select distinct pool from players order by pool" if pool else "select null::varchar as pool")
+    )
+    if ruleset.band:
+        bands = database.arrow_of("select band from players order by pool, player_id")
+        players = players.append_column("band", bands["band"])
+    write_parquet(players, folder / "players.parquet")
     database.create_table("favourite_counts", "favourite_counts")
 
     rows = database.arrow("leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days})

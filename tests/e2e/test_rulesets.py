@@ -281,10 +281,14 @@ def test_bands_stand_on_the_board_and_in_the_distribution_when_the_rules_name_th
     board = out.frame("leaderboard")
     assert board.columns == ["rank", "player_id", "rating", "games", "wins", "losses", "last_played_at", "band"]
     assert dict(board.select("player_id", "band").rows()) == {"A": "silver", "C": "bronze", "D": "bronze", "B": None}
+    players = out.frame("players")
+    assert players.columns[-1] == "band"
+    assert dict(players.select("player_id", "band").rows()) == {"A": "silver", "C": "bronze", "D": "bronze", "B": None}
     found = out.frame("summary").filter(statistic="players", slice="band")
     assert dict(found.select("slice_value", "value").rows()) == {"": 1, "bronze": 2, "silver": 1, "gold": 0}
     without = run_backfill(rows, *AS_OF, rules=own()).ok()
     assert "band" not in without.frame("leaderboard").columns
+    assert "band" not in without.frame("players").columns
     assert without.frame("summary").filter(slice="band").is_empty()
 
 
