@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,73 +12,22 @@ import click
 
 from eloreplay import __version__
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
-
-
-class _Instant(click.ParamType[int]):
-    """An ISO 8601 instant; UTC unless it carries a zone."""
-
-    name = "instant"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from eloreplay.instants import parse_us
-
-        try:
-            return value if isinstance(value, int) else parse_us(value)
-        except ValueError:
-            self.fail(f"{value!r} is not an instant such as 2026-10-01 or 2026-10-01T00:00:00Z", param, ctx)
-
-
-class _Since(click.ParamType[tuple[str, int]]):
-    """VERSION=INSTANT."""
-
-    name = "version=instant"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        version, sign, instant = value.rpartition("=")
-        if not sign or not version:
-            self.fail(f"{value!r} is not VERSION=INSTANT such as 1.2.0=2026-03-22", param, ctx)
-        return version, _Instant().convert(instant, param, ctx)
-
-
-class _Pair(click.ParamType[tuple[float, float]]):
-    """Two numbers, of the first and the second player."""
-
-    name = "a,b"
-
-    def __init__(self, kind: type[int] | type[float]) -> None:
-        self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            first, second = (self._kind(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not two numbers such as 60,10 (of the first and of the second player)", param, ctx)
-        return first, second
-
-
-class _Share(click.ParamType[float]):
-    """A share such as 0.01 or 1%."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        text = str(value).strip()
-        try:
-            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            self.fail(f"{value!r} is not a share between 0 and 1, such as 0.01 or 1%", param, ctx)
-        return share
-
-
-_EXISTING = click.Path(path_type=Path)
+from eloreplay.options import (
+    EXISTING,
+    Instant,
+    Pair,
+    Share,
+    Since,
+    as_json_text,
+    console_mode,
+    drop_stdout,
+    input_options,
+    memory_size,
+    output_folder,
+    output_options,
+    published,
+    since_instants,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,56 +36,22 @@ def cli() -> None:
     """Recompute every rating of a game site from its history: exactly, fast, and with a check against real results."""
 
 
-def _output_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of every command that works for a while."""
-    for option in (
-        click.option("--quiet", is_flag=True, help="Say nothing unless something fails."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON line a step, for machines."),
-        click.option(
-            "--memory-limit",
-            default="1GB",
-            show_default=True,
-            metavar="SIZE",
-            help="Memory that queries may use before they spill.",
-        ),
-        click.option(
-            "--threads", type=click.IntRange(1, 1024), default=None, help="Threads of the queries; all cores unless given."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _input_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say what is read."""
-    for option in (
-        click.option("--pool", metavar="COLUMN", help="Column of the ladder; every ladder has ratings of its own."),
-        click.option("--start-ratings", metavar="FILE", help="Parquet: player_id, rating, and perhaps games, experience."),
-        click.option("--exclude-players", metavar="FILE", help="Parquet: player_id; their games are unrated, both ways."),
-        click.option("--aliases", metavar="FILE", help="Parquet: alias_id, player_id; merges accounts."),
-        click.option("--awards", metavar="FILE", help="Parquet: award_id, awarded_at, player_id, points, reason."),
-        click.option("--columns", type=_EXISTING, metavar="FILE", help="TOML that maps your columns to ours."),
-    ):
-        command = option(command)
-    return command
-
-
 @cli.command()
 @click.argument("games", nargs=-1, required=True)
 @click.option("--rules", required=True, metavar="NAME|FILE", help="A shipped ruleset or a TOML file.")
-@click.option("--out", required=True, type=_EXISTING, metavar="DIR", help="Output folder: new, empty or one of ours.")
-@_input_options
-@click.option("--as-of", type=_Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
-@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--out", required=True, type=EXISTING, metavar="DIR", help="Output folder: new, empty or one of ours.")
+@input_options
+@click.option("--as-of", type=Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
+@click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
 @click.option(
     "--chunk", type=click.Choice(["month", "week", "day"]), default="month", show_default=True, help="Length of a timeline file."
 )
-@click.option("--max-rejected", type=_Share(), default="1%", show_default=True, help="Largest share of refused rows.")
+@click.option("--max-rejected", type=Share(), default="1%", show_default=True, help="Largest share of refused rows.")
 @click.option("--top", type=click.IntRange(1), default=100, show_default=True, help="Length of the leaderboard.")
 @click.option("--min-games", type=click.IntRange(1), default=1, show_default=True, help="Games needed to stand on it.")
 @click.option("--active-days", type=click.IntRange(0, 36500), help="Stand on it only if played in the last N days.")
 @click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="Published runs that are kept.")
-@_output_options
+@output_options
 def backfill(games: tuple[str, ...], **options: Any) -> None:
     """Rate the whole history in GAMES (files, folders or wildcards) and publish it in DIR."""
     from eloreplay.backfill import RunOptions
@@ -151,7 +65,7 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
     from eloreplay.rules import load_ruleset
 
     as_of_us = options["as_of"] if options["as_of"] is not None else now_us()
-    ruleset = load_ruleset(options["rules"], _since(options["since"]))
+    ruleset = load_ruleset(options["rules"], since_instants(options["since"]))
     inputs = Inputs(
         games=games,
         mapping=NO_MAPPING if options["columns"] is None else load_mapping(options["columns"]),
@@ -164,14 +78,14 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
     settings = RunOptions(
         chunk=options["chunk"],
         threads=options["threads"] or os.cpu_count() or 1,
-        memory_limit=_memory(options["memory_limit"]),
+        memory_limit=memory_size(options["memory_limit"]),
         max_rejected=options["max_rejected"],
         keep=options["keep"],
         board=BoardOptions(options["top"], options["min_games"], options["active_days"]),
     )
-    with Console(_mode(options)) as console:
-        result = run(inputs, ruleset, _out(options["out"]), as_of_us, settings, console.report, console.note)
-        with _published(result.folder):
+    with Console(console_mode(options)) as console:
+        result = run(inputs, ruleset, output_folder(options["out"]), as_of_us, settings, console.report, console.note)
+        with published(result.folder):
             if console.mode == "json":
                 console.line({"done": True, "folder": str(result.folder), **result.manifest})
             elif console.mode == "text":
@@ -187,14 +101,14 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
     metavar="NAME|FILE",
     help="A shipped ruleset or a TOML file.",
 )
-@click.option("--columns", type=_EXISTING, metavar="FILE", help="TOML that maps your columns to ours.")
+@click.option("--columns", type=EXISTING, metavar="FILE", help="TOML that maps your columns to ours.")
 @click.option("--aliases", metavar="FILE", help="Parquet: alias_id, player_id; merges accounts.")
 @click.option("--exclude-players", metavar="FILE", help="Parquet: player_id; their games are unrated, both ways.")
 @click.option("--pool", metavar="COLUMN", help="Column of the ladder; the same id on two ladders is two players.")
-@click.option("--as-of", type=_Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
-@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
-@click.option("--max-rejected", type=_Share(), default="1%", show_default=True, help="Share of refused rows a backfill allows.")
-@_output_options
+@click.option("--as-of", type=Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
+@click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--max-rejected", type=Share(), default="1%", show_default=True, help="Share of refused rows a backfill allows.")
+@output_options
 def check(games: tuple[str, ...], **options: Any) -> None:
     """Look at GAMES (files, folders or wildcards) without rating them: what each row would become, and how good the data is."""
     from eloreplay import findings
@@ -207,7 +121,7 @@ def check(games: tuple[str, ...], **options: Any) -> None:
     from eloreplay.rules import load_ruleset
 
     as_of_us = options["as_of"] if options["as_of"] is not None else now_us()
-    ruleset = load_ruleset(options["rules"], _since(options["since"]))
+    ruleset = load_ruleset(options["rules"], since_instants(options["since"]))
     inputs = Inputs(
         games=games,
         mapping=NO_MAPPING if options["columns"] is None else load_mapping(options["columns"]),
@@ -217,10 +131,10 @@ def check(games: tuple[str, ...], **options: Any) -> None:
     )
     settings = CheckOptions(
         threads=options["threads"] or os.cpu_count() or 1,
-        memory_limit=_memory(options["memory_limit"]),
+        memory_limit=memory_size(options["memory_limit"]),
         max_rejected=options["max_rejected"],
     )
-    with Console(_mode(options)) as console:
+    with Console(console_mode(options)) as console:
         found = run(inputs, ruleset, as_of_us, settings, console.report, console.note)
         if console.mode == "json":
             console.line({"done": True, **found, "findings": findings.summary(found)})
@@ -229,7 +143,7 @@ def check(games: tuple[str, ...], **options: Any) -> None:
 
 
 @cli.command()
-@click.option("--out", required=True, type=_EXISTING, metavar="DIR", help="Where the files go.")
+@click.option("--out", required=True, type=EXISTING, metavar="DIR", help="Where the files go.")
 @click.option("--games", type=click.IntRange(0), default=200_000, show_default=True)
 @click.option("--players", type=click.IntRange(2), default=3_000, show_default=True)
 @click.option("--months", type=click.IntRange(1), default=6, show_default=True)
@@ -243,7 +157,7 @@ def simulate(out: Path, games: int, players: int, months: int, start: str, seed:
     from eloreplay.console import Console
     from eloreplay.simulate import simulate as run
 
-    with Console(_mode(options)) as console:
+    with Console(console_mode(options)) as console:
         try:
             made = run(
                 out, games=games, players=players, months=months, start=start, seed=seed, clean=clean, progress=console.report
@@ -258,7 +172,7 @@ def simulate(out: Path, games: int, players: int, months: int, start: str, seed:
 
 @cli.command()
 @click.argument("name", required=False, metavar="[NAME|FILE]")
-@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
 def rules(name: str | None, since: tuple[tuple[str, int], ...], as_json: bool) -> None:
     """List the shipped rulesets, or show one with the tables that a site would publish."""
@@ -266,10 +180,10 @@ def rules(name: str | None, since: tuple[tuple[str, int], ...], as_json: bool) -
 
     if name is None:
         rulesets = rulebook.listing()
-        click.echo(_json(rulesets) if as_json else rulebook.listing_text(rulesets))
+        click.echo(as_json_text(rulesets) if as_json else rulebook.listing_text(rulesets))
         return
-    book = rulebook.rulebook(name, _since(since))
-    click.echo(_json(book) if as_json else rulebook.rulebook_text(book))
+    book = rulebook.rulebook(name, since_instants(since))
+    click.echo(as_json_text(book) if as_json else rulebook.rulebook_text(book))
 
 
 @cli.command()
@@ -281,13 +195,13 @@ def rules(name: str | None, since: tuple[tuple[str, int], ...], as_json: bool) -
 @click.option("--result", type=click.Choice(["single", "gammon", "backgammon"]), help="How it is won.")
 @click.option("--weight", type=float, help="Weight of the game.")
 @click.option("--advantage", type=float, help="Points added to the first's rating, for the expectation only.")
-@click.option("--recent", type=_Pair(int), metavar="A,B", help="Rated games of each in the counting window before.")
-@click.option("--games", type=_Pair(int), metavar="A,B", help="Rated games of each before.")
-@click.option("--experience", type=_Pair(float), metavar="A,B", help="Experience of each before.")
+@click.option("--recent", type=Pair(int), metavar="A,B", help="Rated games of each in the counting window before.")
+@click.option("--games", type=Pair(int), metavar="A,B", help="Rated games of each before.")
+@click.option("--experience", type=Pair(float), metavar="A,B", help="Experience of each before.")
 @click.option("--draw", is_flag=True, help="Show a draw, too.")
 @click.option("--version", metavar="V", help="Rule version; the last one unless given.")
-@click.option("--at", type=_Instant(), metavar="INSTANT", help="Take the rule version in force at this instant.")
-@click.option("--since", multiple=True, type=_Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--at", type=Instant(), metavar="INSTANT", help="Take the rule version in force at this instant.")
+@click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
 def expect(first: float, second: float, **options: Any) -> None:
     """What two players rated FIRST and SECOND would win and lose, and why."""
@@ -297,67 +211,8 @@ def expect(first: float, second: float, **options: Any) -> None:
         raise UsageFault("--version and --at exclude each other")
     names = ("games", "experience", "recent", "cube", "match_length", "result", "weight", "advantage", "draw")
     game = rulebook.Game((first, second), **{name: options[name] for name in names})
-    found = rulebook.expect(options["rules"], _since(options["since"]), game, options["version"], options["at"])
-    click.echo(_json(found) if options["as_json"] else rulebook.expect_text(found))
-
-
-def _json(content: Any) -> str:
-    import dataclasses
-    import json
-
-    return json.dumps(content, ensure_ascii=False, indent=2, default=dataclasses.asdict)
-
-
-def _out(path: Path) -> Path:
-    """The output folder as given, unless it is one that a shell was expected to write out."""
-    if str(path).startswith("~"):
-        raise UsageFault(
-            f"--out {path}: the shell did not write out the ~; give the whole path, or --out ~/… with a space before it"
-        )
-    return path
-
-
-@contextlib.contextmanager
-def _published(folder: Path) -> Iterator[None]:
-    """What is shown after the switch cannot undo it: whatever fails here, the run is published and the exit code says so."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_stdout()
-    except Exception as error:
-        _drop_stdout()
-        with contextlib.suppress(OSError, ValueError):
-            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            click.echo(f"eloreplay: the run is published in {folder}, but its summary could not be shown: {text}", err=True)
-
-
-def _drop_stdout() -> None:
-    """Nobody reads our output any more: what is still to be written, also at the very end of the process, goes nowhere."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _mode(options: dict[str, Any]) -> str:
-    if options["as_json"] and options["quiet"]:
-        raise UsageFault("--json and --quiet exclude each other")
-    return "json" if options["as_json"] else "quiet" if options["quiet"] else "text"
-
-
-def _since(pairs: Sequence[tuple[str, int]]) -> dict[str, int]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageFault(f"--since {name} is given twice")
-    return dict(pairs)
-
-
-def _memory(text: str) -> str:
-    import re
-
-    if not re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*[KMGT]i?B\s*", text, re.IGNORECASE):
-        raise UsageFault(f"--memory-limit {text!r} is not a size such as 1GB or 800MB")
-    return text.strip()
+    found = rulebook.expect(options["rules"], since_instants(options["since"]), game, options["version"], options["at"])
+    click.echo(as_json_text(found) if options["as_json"] else rulebook.expect_text(found))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -382,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone; there is nobody left to tell.
-        _drop_stdout()
+        drop_stdout()
         return 1
     except MemoryError:
         click.echo("eloreplay: out of memory; lower --memory-limit or --threads", err=True)
