@@ -35,3 +35,15 @@ class FolderBusy(EloreplayError):
     """Another run holds the output folder (exit code 4)."""
 
     exit_code = 4
+
+
+class BudgetExceeded(EloreplayError):
+    """A night would change more than it may; nothing is published (exit code 5)."""
+
+    exit_code = 5
+
+
+class Differs(EloreplayError):
+    """A published run is not what its inputs give when they are computed again (exit code 6)."""
+
+    exit_code = 6
