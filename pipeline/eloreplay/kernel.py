@@ -87,8 +87,8 @@ def rate_game(gap, divisor, winner_k, loser_k, stake, score, rounding):  # type:
 
 
 @njit(nogil=True)
-def _bounded(rating, change, floor, cap, max_change):  # type: ignore[no-untyped-def]
-    """The change that is left after the ruleset's bounds on a change and on a rating."""
+def bounded(rating, change, floor, cap, max_change):  # type: ignore[no-untyped-def]
+    """The change that is left after the ruleset's bounds on a change and on a rating, points."""
     change = min(max(change, -max_change), max_change)
     after = rating + change
     # A rating that already stands outside (a start rating, an earlier version) is not moved back by a bound, only not further out.
@@ -110,7 +110,7 @@ def _table_k(x, first, last, k_from, k_value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _own_k(k, player, length, axis, first, last, k_from, k_value, height, ramp_length, ramp_after):  # type: ignore[no-untyped-def]
+def own_k(k, player, length, axis, first, last, k_from, k_value, height, ramp_length, ramp_after):  # type: ignore[no-untyped-def]
     """A player's k from the k that SQL computed, his games or rating (tables) and his experience (ramp)."""
     if axis != 0:
         x = float(player.games) if axis == K_BY_GAMES else player.rating
@@ -213,7 +213,7 @@ def replay_games(  # type: ignore[no-untyped-def]
         now = played_us[i] if i < winner.size else LAST_INSTANT
         while award < award_player.size and award_us[award] <= now:
             player = state[award_player[award]]
-            change = _bounded(player.rating, award_points[award], floor, cap, math.inf)
+            change = bounded(player.rating, award_points[award], floor, cap, math.inf)
             award_before[award] = player.rating
             award_change[award] = change
             _move(player, change, award_us[award])
@@ -228,17 +228,17 @@ def replay_games(  # type: ignore[no-untyped-def]
         # Both sides are read before either is written.
         w_rating = w.rating
         l_rating = lo.rating
-        w_k = _own_k(
+        w_k = own_k(
             winner_k[i], w, length, k_axis[v], k_first[v], k_last[v], k_from, k_value, ramp_height[v], ramp_length[v], ramp_after[v]
         )
-        l_k = _own_k(
+        l_k = own_k(
             loser_k[i], lo, length, k_axis[v], k_first[v], k_last[v], k_from, k_value, ramp_height[v], ramp_length[v], ramp_after[v]
         )
         expected, w_change, l_change = rate_game(
             w_rating + advantage[i] - l_rating, divisor[i], w_k, l_k, stake[i], score[i], rounding
         )
-        w_change = _bounded(w_rating, w_change, floor, cap, max_change)
-        l_change = _bounded(l_rating, l_change, floor, cap, max_change)
+        w_change = bounded(w_rating, w_change, floor, cap, max_change)
+        l_change = bounded(l_rating, l_change, floor, cap, max_change)
 
         out_before[i, 0] = w_rating
         out_before[i, 1] = l_rating
