@@ -1,6 +1,7 @@
 -- Purpose: the rows that are refused, with where they stand, why, and their own values as text.
 -- Grain: one row a refused row.
 -- Inputs: judged; conflicting (the staged rows of conflicting copies, taken out of staged before).
+-- played_us: the instant again, as a number; NULL for rows that belong to no chunk of time.
 -- Ties: order is by place (file, row), which is total.
 with refused as (
     select
@@ -17,6 +18,7 @@ select
     file_no,
     row_no as "row",
     reason,
+    case when reason not in ('missing_id', 'missing_time') then played_us end as played_us,
     cast(pool as varchar) as pool,
     cast(game_id as varchar) as game_id,
     cast(make_timestamptz(played_us) as varchar) as played_at,

@@ -44,7 +44,11 @@ def cli() -> None:
 @click.option("--as-of", type=Instant(), metavar="INSTANT", help="Later games are held; now unless given.")
 @click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
 @click.option(
-    "--chunk", type=click.Choice(["month", "week", "day"]), default="month", show_default=True, help="Length of a timeline file."
+    "--chunk",
+    type=click.Choice(["auto", "month", "week", "day"]),
+    default="auto",
+    show_default=True,
+    help="Length of a timeline file; auto: months, and days in the last 45 days and more.",
 )
 @click.option("--max-rejected", type=Share(), default="1%", show_default=True, help="Largest share of refused rows.")
 @click.option("--top", type=click.IntRange(1), default=100, show_default=True, help="Length of the leaderboard.")
@@ -54,7 +58,6 @@ def cli() -> None:
 @output_options
 def backfill(games: tuple[str, ...], **options: Any) -> None:
     """Rate the whole history in GAMES (files, folders or wildcards) and publish it in DIR."""
-    from eloreplay.backfill import RunOptions
     from eloreplay.backfill import backfill as run
     from eloreplay.columns import NO_MAPPING, load_mapping
     from eloreplay.console import Console
@@ -62,10 +65,12 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
     from eloreplay.instants import now_us
     from eloreplay.overview import overview
     from eloreplay.publish import BoardOptions
-    from eloreplay.rules import load_ruleset
+    from eloreplay.rules import load_ruleset, rules_source
+    from eloreplay.run import RunOptions
 
     as_of_us = options["as_of"] if options["as_of"] is not None else now_us()
-    ruleset = load_ruleset(options["rules"], since_instants(options["since"]))
+    since = since_instants(options["since"])
+    ruleset = load_ruleset(options["rules"], since)
     inputs = Inputs(
         games=games,
         mapping=NO_MAPPING if options["columns"] is None else load_mapping(options["columns"]),
@@ -84,7 +89,10 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
         board=BoardOptions(options["top"], options["min_games"], options["active_days"]),
     )
     with Console(console_mode(options)) as console:
-        result = run(inputs, ruleset, output_folder(options["out"]), as_of_us, settings, console.report, console.note)
+        source = rules_source(options["rules"])
+        result = run(
+            inputs, ruleset, output_folder(options["out"]), as_of_us, settings, console.report, console.note, (source, since)
+        )
         with published(result.folder):
             if console.mode == "json":
                 console.line({"done": True, "folder": str(result.folder), **result.manifest})

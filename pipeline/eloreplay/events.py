@@ -45,15 +45,18 @@ class Events:
     written: list[pa.Table] = field(default_factory=list)
 
 
-def load_events(database: Database, adjustments: Sequence[Adjustment]) -> Events:
-    """The applied awards in order (instant, award_id), with the adjustments that are due."""
+def load_events(database: Database, adjustments: Sequence[Adjustment], settled_us: int | None = None) -> Events:
+    """The applied awards in order (instant, award_id), with the adjustments that are due; those before `settled_us` are done."""
     rows = database.arrow("applied_awards")
+    awarded_us = np.array(rows["awarded_us"].to_numpy(), np.int64)
     return Events(
         player=np.array(rows["player_index"].to_numpy(), np.int32),
-        awarded_us=np.array(rows["awarded_us"].to_numpy(), np.int64),
+        awarded_us=awarded_us,
         points=np.array(rows["points"].to_numpy(), np.float64),
         rows=rows,
         adjustments=adjustments,
+        next_award=0 if settled_us is None else int(np.searchsorted(awarded_us, settled_us, side="left")),
+        next_adjustment=0 if settled_us is None else sum(adjustment.at < settled_us for adjustment in adjustments),
     )
 
 

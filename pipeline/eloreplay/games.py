@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -61,8 +62,11 @@ class Intake:
         award_rows_read: rows of the awards table.
         award_bins: likewise for awards.
         inputs: what was read, for the manifest: role, path, bytes, rows, SHA-256.
-        sources: the game files, by their number in `rejected`.
+        sources: the game files that were read.
+        file_names: number of a game file to its name as shown.
         award_sources: the award files.
+        days: (UTC day or None, verdict, rows, digest of the rated): what became of the rows, day by day.
+        zoned: whether played_at carries a zone; None when no row says so.
         game_id_type: SQL type of game ids; likewise `player_id_type`, `award_id_type`, `pool_type`.
         notes: what a person should know (ignored look-alike columns, unused columns).
     """
@@ -73,6 +77,9 @@ class Intake:
     award_bins: dict[str, int | dict[str, int]] = field(default_factory=dict)
     inputs: list[dict[str, object]] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+    file_names: dict[int, str] = field(default_factory=dict)
+    days: list[tuple[int | None, str, int, str | None]] = field(default_factory=list)
+    zoned: bool | None = None
     award_sources: list[Source] = field(default_factory=list)
     game_id_type: str = "VARCHAR"
     player_id_type: str = "VARCHAR"
@@ -127,49 +134,73 @@ def open_door(
         UsageFault: a mapping that is no scalar expression.
     """
     intake = Intake(sources=found["games"], award_sources=found.get("awards", []))
+    intake.file_names = {number: source.shown for number, source in enumerate(found["games"])}
     with ThreadPoolExecutor(1) as hasher:
         every = [(role, source) for role, sources in found.items() for source in sources]
         digests = [hasher.submit(file_digest, source) for _, source in every]
         try:
-            _stage_all(database, inputs, found, ruleset, intake, report)
+            stage_inputs(database, inputs, found, ruleset, intake, report, TypeLedger())
         except BaseException:
             for digest in digests:
                 digest.cancel()
             raise
+        numbers = {name: number for number, name in intake.file_names.items()}
         for (role, source), digest in zip(every, digests, strict=True):
-            intake.inputs.append(
-                {"table": role, "path": source.shown, "bytes": source.size, "rows": source.rows, "sha256": digest.result()}
-            )
             refuse_changed(source)
+            number = numbers[source.shown] if role == "games" else None
+            intake.inputs.append(input_record(role, source, digest.result(), number))
     report("resolving copies", 0, 0)
-    duplicates, conflicts = _resolve_copies(database)
-    _put_settings(database, ruleset, as_of_us)
+    resolve_copies(database)
+    put_settings(database, ruleset, as_of_us)
     database.create_view("judged", "judged")
     report("judging rows", 0, 0)
     intake.rows_read = sum(source.rows for source in intake.sources)
-    intake.bins = _bins(
-        dict(database.rows("verdict_counts")),
-        contract.GAME_BINS,
-        contract.REJECTION_REASONS,
-        {"duplicate": duplicates, "conflicting_copies": conflicts},
-    )
-    database.create_table("awards_judged", "awards_judged")
-    verdicts = database.connection.execute("select verdict, count(*) from awards_judged group by verdict").fetchall()
-    intake.award_rows_read = sum(source.rows for source in intake.award_sources)
-    intake.award_bins = _bins(dict(verdicts), contract.AWARD_BINS, contract.AWARD_REJECTION_REASONS, {})
+    intake.days = judged_days(database)
+    intake.bins = game_bins(count_verdicts(intake.days))
+    judge_awards(database, intake)
     return intake
 
 
-def _stage_all(
+def input_record(role: str, source: Source, sha256: str, number: int | None) -> dict[str, object]:
+    """How the manifest lists a file that was read; a game file with its number and what tells whether it was touched since."""
+    record: dict[str, object] = {
+        "table": role,
+        "path": source.shown,
+        "bytes": source.size,
+        "rows": source.rows,
+        "sha256": sha256,
+    }
+    if number is not None:
+        inode, _, modified_ns = source.identity
+        stands = {"inode": inode, "modified_ns": modified_ns, "changed_ns": source.changed_ns}
+        record |= {"number": number, "file": str(source.path), **stands}
+    return record
+
+
+def stage_inputs(
     database: Database,
     inputs: Inputs,
     found: dict[str, list[Source]],
     ruleset: Ruleset,
     intake: Intake,
     report: Report,
+    ledger: TypeLedger,
 ) -> None:
-    """Plan every file of every table, then read the rows: nothing is read before all schemas are known to be right."""
-    ledger = TypeLedger()
+    """Plan every file of every table, then read the rows: nothing is read before all schemas are known to be right.
+
+    Args:
+        database: gets `staged`, `awards_staged`, `aliases`, `excluded`, `start_ratings`.
+        inputs: what is read.
+        found: the files by table; those of the games may be only the new ones.
+        ruleset: the rules.
+        intake: gets types and notes; its `file_names` say which number each game file has.
+        report: told after each file.
+        ledger: the types that are known already.
+
+    Raises:
+        InputRefused: schema, types, zones, damaged files, bad aliases, start ratings or exclusions.
+        UsageFault: a mapping that is no scalar expression.
+    """
     needed = frozenset({"match_length"} if ruleset.uses.match_length else ())
     games = TableReader(
         database,
@@ -213,7 +244,13 @@ def _stage_all(
 
     games.create("staged")
     total = sum(source.rows for source in found["games"])
-    games.stage("staged", found["games"], lambda _files, rows: report("reading", rows, total))
+    numbers = {name: number for number, name in intake.file_names.items()}
+    games.stage(
+        "staged",
+        found["games"],
+        lambda _files, rows: report("reading", rows, total),
+        [numbers[source.shown] for source in found["games"]],
+    )
     tables = {
         "awards": ("awards_staged", "awarded_us"),
         "aliases": ("aliases_staged", "played_us"),
@@ -232,6 +269,7 @@ def _stage_all(
     intake.player_id_type = ledger.id_type(PLAYERS)
     intake.award_id_type = ledger.id_type(AWARDS)
     intake.pool_type = "VARCHAR" if inputs.pool is None else ledger.id_type(POOL)
+    intake.zoned = None if ledger.zone is None else ledger.zone[0]
     intake.notes.extend(games.notes)
     uses = ruleset.uses
     given = set(inputs.mapping.sources) | {name for source in found["games"] for name in source.names}
@@ -245,31 +283,55 @@ def _with_own_zone(ledger: TypeLedger) -> TypeLedger:
     return TypeLedger(id_types=ledger.id_types)
 
 
-def _resolve_copies(database: Database) -> tuple[int, int]:
-    """Take the copies that do not stay out of `staged`; returns (duplicates, rows of conflicting copies)."""
+def resolve_copies(database: Database) -> None:
+    """Take the copies that do not stay out of `staged` and into `set_aside`, with their verdict."""
     database.create_table("repeated", "repeated_ids")
     database.create_table("copy_verdicts", "copy_verdicts")
     database.execute(
-        "create or replace table conflicting as select staged.* from staged semi join "
-        "(select row_key from copy_verdicts where verdict = 'conflicting_copies') as verdicts on staged.rowid = verdicts.row_key"
+        "create or replace table set_aside as select staged.*, copy_verdicts.verdict from staged "
+        "inner join copy_verdicts on staged.rowid = copy_verdicts.row_key"
     )
-    counts = dict(database.connection.execute("select verdict, count(*) from copy_verdicts group by verdict").fetchall())
-    if counts:
+    database.execute(
+        "create or replace view conflicting as select * exclude (verdict) from set_aside where verdict = 'conflicting_copies'"
+    )
+    if database.connection.execute("select count(*) from copy_verdicts").fetchall() != [(0,)]:
         database.execute("delete from staged where rowid in (select row_key from copy_verdicts)")
-    return counts.get("duplicate", 0), counts.get("conflicting_copies", 0)
 
 
-def _bins(
-    verdicts: dict[str, int], bins: Sequence[str], reasons: Sequence[str], extra: dict[str, int]
-) -> dict[str, int | dict[str, int]]:
-    """Every bin and every reason, also at 0."""
-    counted = {**verdicts, **{key: verdicts.get(key, 0) + value for key, value in extra.items()}}
-    result: dict[str, int | dict[str, int]] = {name: counted.get(name, 0) for name in bins}
-    result["rejected"] = {reason: counted.get(reason, 0) for reason in reasons}
+def judged_days(database: Database) -> list[tuple[int | None, str, int, str | None]]:
+    """What became of the rows, day by day: `Intake.days`."""
+    return [(day, verdict, rows, digest) for day, verdict, rows, digest in database.rows("judged_days")]
+
+
+def count_verdicts(days: list[tuple[int | None, str, int, str | None]]) -> dict[str, int]:
+    """Verdict to rows, over all days."""
+    counted: dict[str, int] = {}
+    for _, verdict, rows, _ in days:
+        counted[verdict] = counted.get(verdict, 0) + rows
+    return counted
+
+
+def game_bins(verdicts: dict[str, int]) -> dict[str, int | dict[str, int]]:
+    """Every bin and every reason, also at 0, as the manifest has them."""
+    return _bins(verdicts, contract.GAME_BINS, contract.REJECTION_REASONS)
+
+
+def judge_awards(database: Database, intake: Intake) -> None:
+    """The table `awards_judged`, and its bins."""
+    database.create_table("awards_judged", "awards_judged")
+    verdicts = database.connection.execute("select verdict, count(*) from awards_judged group by verdict").fetchall()
+    intake.award_rows_read = sum(source.rows for source in intake.award_sources)
+    intake.award_bins = _bins(dict(verdicts), contract.AWARD_BINS, contract.AWARD_REJECTION_REASONS)
+
+
+def _bins(verdicts: dict[str, int], bins: Sequence[str], reasons: Sequence[str]) -> dict[str, int | dict[str, int]]:
+    result: dict[str, int | dict[str, int]] = {name: verdicts.get(name, 0) for name in bins}
+    result["rejected"] = {reason: verdicts.get(reason, 0) for reason in reasons}
     return result
 
 
-def _put_settings(database: Database, ruleset: Ruleset, as_of_us: int) -> None:
+def put_settings(database: Database, ruleset: Ruleset, as_of_us: int) -> None:
+    """The tables that `judged` looks things up in: `settings`, `known_modes`, `rule_versions`."""
     uses = ruleset.uses
     modes = ruleset.modes
     database.put(
@@ -321,12 +383,12 @@ def put_rule_versions(database: Database, ruleset: Ruleset) -> None:
     )
 
 
-def write_refused(database: Database, intake: Intake, target: Path, pool: bool) -> None:
-    """Write the refused game rows as `rejected.parquet`: file, row (from 0), reason, and the canonical columns as text."""
+def write_refused(rows: pa.Table, intake: Intake, target: Path, pool: bool) -> None:
+    """Write refused game rows (of `sql/refused_rows.sql`) as `rejected.parquet`: file, row from 0, reason, the columns as text."""
     names = ["file", "row", "reason", *([POOL] if pool else []), *(column.name for column in contract.GAME_COLUMNS)]
     if pool:
         names = [POOL, *(name for name in names if name != POOL)]
-    _write_refused(database.arrow("refused_rows"), intake.sources, names, target)
+    _write_refused(rows, intake.file_names, names, target)
 
 
 def write_refused_awards(database: Database, intake: Intake, target: Path, pool: bool) -> None:
@@ -334,11 +396,13 @@ def write_refused_awards(database: Database, intake: Intake, target: Path, pool:
     names = [*([POOL] if pool else []), "file", "row", "reason", *(column.name for column in contract.AWARD_COLUMNS)]
     # `reason` is also a column of the awards: why it was given. Why it was refused keeps the name that both tables share.
     names[-1] = "award_reason"
-    _write_refused(database.arrow("refused_awards"), intake.award_sources, names, target)
+    shown = {number: source.shown for number, source in enumerate(intake.award_sources)}
+    _write_refused(database.arrow("refused_awards"), shown, names, target)
 
 
-def _write_refused(rows: pa.Table, sources: list[Source], names: list[str], target: Path) -> None:
-    files = pa.array([source.shown for source in sources], pa.string())
-    numbers = rows["file_no"].combine_chunks()
-    table = rows.append_column("file", files.take(numbers) if len(sources) else pa.nulls(0, pa.string())).select(names)
+def _write_refused(rows: pa.Table, file_names: dict[int, str], names: list[str], target: Path) -> None:
+    numbers = sorted(file_names)
+    shown = pa.array([file_names[number] for number in numbers], pa.string())
+    places = np.searchsorted(numbers, rows["file_no"].to_numpy()) if numbers else np.empty(0, np.int64)
+    table = rows.append_column("file", shown.take(pa.array(places, pa.int64()))).select(names)
     pq.write_table(table, target, compression="zstd")

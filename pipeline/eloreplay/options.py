@@ -158,7 +158,7 @@ def drop_stdout() -> None:
 
 
 def console_mode(options: dict[str, Any]) -> str:
-    """ "text", "json" or "quiet", by the options of `output_options`."""
+    """Which of text, json and quiet a console speaks, by the options of `output_options`."""
     if options["as_json"] and options["quiet"]:
         raise UsageFault("--json and --quiet exclude each other")
     return "json" if options["as_json"] else "quiet" if options["quiet"] else "text"

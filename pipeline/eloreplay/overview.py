@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from eloreplay.backfill import RunResult
 from eloreplay.console import printable
+from eloreplay.run import RunResult
 
 
 def overview(out: Path, result: RunResult) -> str:

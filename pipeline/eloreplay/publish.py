@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eloreplay import __version__, calibration
 from eloreplay.errors import EnvironmentFault
-from eloreplay.games import Intake, write_refused, write_refused_awards
+from eloreplay.games import Intake, write_refused_awards
 from eloreplay.queries import Database, failures, literal_path, sql_text
 from eloreplay.replay import Replay
 from eloreplay.rules import Ruleset
@@ -37,19 +37,17 @@ class BoardOptions:
 def write_tables(
     database: Database, folder: Path, result: Replay, intake: Intake, ruleset: Ruleset, board: BoardOptions, pool: bool
 ) -> None:
-    """Write every table but the timeline (which `replay` has written into `folder/timeline`).
+    """Write the tables that are made from the state at the end and from counts; the timeline is not read again.
+
+    Needs `favourite_counts` and `game_counts` of the whole history, and `refused_kept` (see `games.refused`).
 
     Raises:
         EnvironmentFault: disk, memory.
     """
     players = players_table(result.state, result.index, ruleset, intake, pool)
     write_parquet(result.awards, folder / "awards.parquet")
-    write_refused(database, intake, folder / "rejected.parquet", pool)
     if intake.award_sources:
         write_refused_awards(database, intake, folder / "rejected_awards.parquet", pool)
-
-    nothing = "" if pool else "null::varchar as pool, "
-    database.execute("create or replace view timeline as select " + nothing + "* from read_parquet(" + _list(folder, result) + ")")
     database.put("plain_players", players if pool else players.add_column(0, "pool", pa.nulls(len(players), pa.string())))
     database.put(
         "bands",
@@ -65,23 +63,16 @@ def write_tables(
         "create or replace table pools as "
         + ("select distinct pool from players order by pool" if pool else "select null::varchar as pool")
     )
-    if ruleset.band:
-        bands = database.arrow_of("select band from players order by pool, player_id")
-        players = players.append_column("band", bands["band"])
-    write_parquet(players, folder / "players.parquet")
-    database.create_table("favourite_counts", "favourite_counts")
+    # The order of the players by id is the query's: the state has them in the order in which they were met.
+    columns = [*players.schema.names, *(["band"] if ruleset.band else [])]
+    ordered = database.arrow_of("select * from players order by pool, player_id").select(columns)
+    write_parquet(_plain(ordered, players.schema), folder / "players.parquet")
 
     rows = database.arrow("leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days})
     rows = rows if ruleset.band else rows.drop_columns(["band"])
     write_parquet(_without_pool(_plain(rows, players.schema), pool), folder / "leaderboard.parquet")
     write_parquet(calibration.curve(database, pool).to_arrow(), folder / "calibration.parquet")
     write_parquet(summary(database, intake, pool).to_arrow(), folder / "summary.parquet")
-
-
-def _list(folder: Path, result: Replay) -> str:
-    """The timeline's files as an SQL list; their names are ours, the folder's is not."""
-    paths = (literal_path(folder / "timeline") + "/" + name for name in result.files)
-    return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "], hive_partitioning = false"
 
 
 def _plain(rows: pa.Table, like: pa.Schema) -> pa.Table:

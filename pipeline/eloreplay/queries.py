@@ -64,6 +64,7 @@ class Database:
             # DuckDB 2.0.1 takes two branches of a UNION for one when they differ only in which of two joins of the same table a
             # column comes from (winners' and losers' aliases): wrong rows. tests/oracle has the least cases.
             self.connection.execute("set disabled_optimizers = 'common_subplan'")
+            self.connection.execute(sql_text("utc_day"))
 
     def close(self) -> None:
         """Close the database; a second call does nothing."""
@@ -87,6 +88,10 @@ class Database:
     def create_table(self, table: str, name: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Create the table `table` from the result of `sql/NAME.sql`."""
         self.execute(f"create or replace table {table} as {sql_text(name)}", parameters)
+
+    def insert(self, table: str, name: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Add the result of `sql/NAME.sql` to the table `table`, column by column."""
+        self.execute(f"insert into {table} {sql_text(name)}", parameters)
 
     def create_view(self, view: str, name: str) -> None:
         """Create the view `view` of `sql/NAME.sql` (a view takes no parameters: it reads small tables instead)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,11 @@ class Outputs:
     k: NDArray[np.float64]
     games: NDArray[np.int32]
     experience: NDArray[np.float64]
+
+    def followed_by(self, later: Outputs) -> Outputs:
+        """These games and then those."""
+        pairs = ((getattr(self, field.name), getattr(later, field.name)) for field in fields(self))
+        return Outputs(*(np.concatenate(pair) for pair in pairs))
 
 
 def initial_state(database: Database, ruleset: Ruleset, players: int) -> NDArray[Any]:

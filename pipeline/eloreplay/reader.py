@@ -125,6 +125,8 @@ class TableReader:
             UsageFault: a mapping that is no scalar expression, or of the wrong type.
         """
         sources = list(sources)
+        if not sources:
+            return
         present = {name for source in sources for name in source.names}
         for name, text in self._spec.mapping.sources.items():
             if text not in present:
@@ -351,14 +353,23 @@ class TableReader:
                 parts.append(f"{name} {SQL_TYPES[column.kind]}")
         self._database.execute(f"create or replace table {table} ({', '.join(parts)})")
 
-    def stage(self, table: str, sources: Sequence[Source], progress: Progress | None = None) -> None:
+    def stage(
+        self, table: str, sources: Sequence[Source], progress: Progress | None = None, numbers: Sequence[int] | None = None
+    ) -> None:
         """Insert the rows of every file.
+
+        Args:
+            table: made by `create`.
+            sources: the files, all planned.
+            progress: told (files, rows) after each file.
+            numbers: the files' numbers; from 0 unless given.
 
         Raises:
             InputRefused: a file turns out to be damaged, or a value cannot be taken by the mapping.
         """
         done = 0
-        for number, source in enumerate(sources):
+        for at, source in enumerate(sources):
+            number = at if numbers is None else numbers[at]
             names = {name.lower() for name in source.names}
             # A file may have a column of that very name; then the position is counted while the rows stream by.
             row_no = "row_number() over () - 1" if "file_row_number" in names else "file_row_number"
@@ -379,7 +390,7 @@ class TableReader:
                 )
             done += source.rows
             if progress is not None:
-                progress(number + 1, done)
+                progress(at + 1, done)
 
 
 def _microseconds(sql: str, sql_type: str) -> str:

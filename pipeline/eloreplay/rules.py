@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -425,6 +426,11 @@ def find_ruleset(name_or_path: str) -> Path:
     if path.is_file():
         return path
     raise UsageFault(f"--rules {name_or_path}: neither a file nor a shipped ruleset; shipped are {', '.join(shipped_rulesets())}")
+
+
+def rules_source(name_or_path: str) -> str:
+    """A shipped name as it is, a path as an absolute one: where a later run finds the same rules."""
+    return name_or_path if name_or_path in shipped_rulesets() else os.path.abspath(name_or_path)
 
 
 def load_ruleset(name_or_path: str, since: Mapping[str, int] | None = None) -> Ruleset:

@@ -24,8 +24,14 @@ def rating_type(ruleset: Ruleset) -> pa.DataType:
 
 
 def players_table(state: np.ndarray[Any, Any], index: pa.Table, ruleset: Ruleset, intake: Intake, pool: bool) -> pa.Table:
-    """The table `players` from the state at the end; `index` has pool and player_id in the state's order, which is by id."""
+    """The table `players` from the state at the end, in the state's order; `index` has pool and player_id in that order.
+
+    Who has no game, award or start rating (any more) is left out.
+    """
     assert state.dtype == PLAYER_STATE
+    if not state["seen"].all():
+        at = np.flatnonzero(state["seen"])
+        state, index = state[at], index.take(pa.array(at))
     rating = rating_type(ruleset)
     peaked = np.isfinite(state["peak_rating"])
     last = pa.array(state["last_us"], pa.int64(), mask=(state["wins"] + state["losses"] + state["draws"]) == 0)

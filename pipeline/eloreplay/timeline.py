@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -115,18 +116,24 @@ class TimelineWriter:
     """Writes the timeline's files one after the other on a thread of its own, at most one table behind.
 
     Use as a context manager: leaving it waits for the last file and raises what went wrong in it.
+
+    Args:
+        folder: where the files go.
+        schema: of every file.
+        before: files of the timeline that are there already; the first one written here has the next number.
     """
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+    def __init__(self, folder: Path, schema: pa.Schema, before: int = 0) -> None:
         self._folder = folder
+        self._before = before
         self._schema = schema
         self._thread = ThreadPoolExecutor(1)
-        self._pending: Future[None] | None = None
+        self._pending: list[Future[None]] = []
         self._file: pq.ParquetWriter | None = None
         self._open = False
         self.files: list[str] = []
 
-    def write(self, label: str, table: pa.Table, closes: bool = True) -> None:
+    def write(self, label: str, table: pa.Table, closes: bool = True) -> str:
         """Queue a table as a file, or as the next part of the file that is open.
 
         Waits while the table before is still being written.
@@ -135,12 +142,20 @@ class TimelineWriter:
             label: which chunk the file holds, for its name.
             table: the rows.
             closes: whether the file ends with them.
+
+        Returns:
+            The file's name.
         """
         self._wait()
         if not self._open:
-            self.files.append(f"{len(self.files) + 1:06d}_{label}.parquet")
-        self._pending = self._thread.submit(self._append, self._folder / self.files[-1], table, closes)
+            self.files.append(f"{self._before + len(self.files) + 1:06d}_{label}.parquet")
+        self._pending.append(self._thread.submit(self._append, self._folder / self.files[-1], table, closes))
         self._open = not closes
+        return self.files[-1]
+
+    def also(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Queue another piece of writing behind the table that was queued last."""
+        self._pending.append(self._thread.submit(write, *arguments))
 
     def _append(self, path: Path, table: pa.Table, closes: bool) -> None:
         """On the writing thread."""
@@ -152,18 +167,18 @@ class TimelineWriter:
             self._file = None
 
     def _wait(self) -> None:
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
+        pending, self._pending = self._pending, []
+        for one in pending:
+            one.result()
 
     def __enter__(self) -> TimelineWriter:
-        self._folder.mkdir(parents=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if kind is None:
-                if not self.files:
+                if not self.files and not self._before:
                     self.write("empty", self._schema.empty_table())
                 self._wait()
         finally:

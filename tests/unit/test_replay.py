@@ -54,7 +54,7 @@ def test_pieces_are_cut_at_full_hours_and_hold_what_they_say(monkeypatch: pytest
             return [(0, 3), (2, 4), (4, 9), (5, 1), (8, 2)]
 
     monkeypatch.setattr(replay, "STRETCH_GAMES", 7)
-    chunk = replay.Chunk(0, 9, 19, "")
+    chunk = replay.Chunk(0, 9, games=19)
     found = [(p.from_us, p.to_us, p.games, p.closes) for p in replay.pieces(Hours(), chunk)]  # type: ignore[arg-type]
     assert found == [(0, 4, 7, False), (4, 5, 9, False), (5, 9, 3, True)]
     assert [[p.games for p in g] for g in replay.stretches(replay.Piece(0, 0, n, chunk) for n in (3, 4, 1, 9, 1))] == [

@@ -1,0 +1,190 @@
+"""The end of every run, a whole one or a night: its tables, what it keeps to go on from, its manifest, the switch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eloreplay.changes import Before, write_changes
+from eloreplay.chunks import FOLD, Chunk, Fold
+from eloreplay.columns import ColumnMapping
+from eloreplay.games import Inputs, Intake, Report, write_refused
+from eloreplay.instants import now_us, show_us
+from eloreplay.publish import versions, write_manifest, write_tables, write_views
+from eloreplay.queries import Database
+from eloreplay.replay import Replay
+from eloreplay.rowstore import key_check
+from eloreplay.rules import Ruleset
+from eloreplay.run import Clock, RunOptions, RunResult
+from eloreplay.store import OutputFolder
+from eloreplay.tables import write_parquet
+
+
+@dataclass
+class Work:
+    """One run while it is at work: where, on what, and under which rules.
+
+    Attributes:
+        folder: the output folder, held.
+        home: where the working database is.
+        database: the working database.
+        inputs: what is read.
+        ruleset: the settled rules.
+        as_of_us: games after it are held.
+        options: how to work.
+        report: told how far it is.
+        note: told what a person should know.
+        rules_source: name or file of the rules, and `--since` as it was given.
+    """
+
+    folder: OutputFolder
+    home: Path
+    database: Database
+    inputs: Inputs
+    ruleset: Ruleset
+    as_of_us: int
+    options: RunOptions
+    report: Report
+    note: Callable[[str], None]
+    rules_source: tuple[str | None, dict[str, int]] = (None, {})
+    clock: Clock = field(default_factory=Clock)
+
+    @property
+    def run(self) -> Path:
+        """Where the run is written before it is published."""
+        return self.folder.run
+
+    @property
+    def pool(self) -> bool:
+        """Whether there are ladders."""
+        return self.inputs.pool is not None
+
+
+def conclude(
+    work: Work,
+    intake: Intake,
+    result: Replay,
+    before: Before,
+    chunks: Sequence[Chunk],
+    undated: int,
+    undated_bins: dict[str, int],
+    next_file: int,
+    more: dict[str, Any],
+) -> dict[str, Any]:
+    """Write everything but the timeline, the rows and the states, which are there; returns the manifest.
+
+    Args:
+        work: the run.
+        intake: what came through the door, of the whole history.
+        result: what the fold left.
+        before: the run that `changes` compares with.
+        chunks: all chunks of the history, in order.
+        undated: rows that belong to no chunk; `undated_bins` are their verdicts.
+        undated_bins: see there.
+        next_file: number for the next new file.
+        more: further keys of the manifest.
+    """
+    work.report("writing tables", 0, 0)
+    run, database, pool = work.run, work.database, work.pool
+    write_parquet(database.arrow_of("select * from refused_kept order by file_no, row"), run / FOLD / "refused.parquet")
+    write_refused(database.arrow_of("select * from refused_kept order by file_no, row"), intake, run / "rejected.parquet", pool)
+    write_tables(database, run, result, intake, work.ruleset, work.options.board, pool)
+    changes = write_changes(database, run, result.index, result.horizon_ratings, work.options.board, work.ruleset, pool)
+    write_parquet(result.index.select(["pool", "player_id"]), run / FOLD / "players.parquet")
+    for name in ("favourite_counts", "game_counts"):
+        write_parquet(database.arrow_of(f"select * from {name} order by all"), run / FOLD / f"{name}.parquet")
+    write_parquet(database.arrow_of("select * from file_days order by file_no, day"), run / FOLD / "file_days.parquet")
+    Fold(
+        list(chunks),
+        undated,
+        undated_bins,
+        {
+            "game": intake.game_id_type,
+            "player": intake.player_id_type,
+            "award": intake.award_id_type,
+            "pool": intake.pool_type,
+        },
+        intake.zoned,
+        key_check(database),
+        next_file,
+    ).write(run)
+    database.close()
+    target = work.folder.next_run()
+    write_views(run, target.absolute(), work.home, pool)
+    work.clock.lap("tables")
+    source, since = work.rules_source
+    manifest = {
+        "run": target.name,
+        "made_at": show_us(now_us()),
+        "rules": {
+            "name": work.ruleset.name,
+            "digest": work.ruleset.digest,
+            "source": source,
+            "since": since,
+            "content": work.ruleset.as_dict(),
+        },
+        "as_of": show_us(work.as_of_us),
+        "as_of_us": work.as_of_us,
+        "rows_read": intake.rows_read,
+        "bins": intake.bins,
+        "award_rows_read": intake.award_rows_read,
+        "award_bins": intake.award_bins,
+        "players": int(np.count_nonzero(result.state["seen"])),
+        "horizon_us": _horizon(result),
+        "changed_players": len(changes),
+        "inputs": intake.inputs,
+        "input_options": input_options(work.inputs),
+        "options": dataclasses.asdict(work.options),
+        "versions": versions(),
+        "notes": intake.notes,
+        "chunks": [chunk.listed() for chunk in chunks if chunk.games],
+        **more,
+        "timings": work.clock.timings(result.elapsed_s),
+    }
+    write_manifest(run / "manifest.json", manifest)
+    return manifest
+
+
+def _horizon(result: Replay) -> int | None:
+    """Instant of the last rated game or applied award, microseconds."""
+    state = result.state
+    played = state["last_us"][(state["wins"] + state["losses"] + state["draws"]) > 0]
+    instants = [int(played.max())] if played.size else []
+    if len(result.awards):
+        instants.append(int(np.max(result.awards["awarded_at"].cast(pa.int64()).to_numpy())))
+    return max(instants, default=None)
+
+
+def publish(work: Work, manifest: dict[str, Any]) -> RunResult:
+    """Make the finished run the one that readers see."""
+    work.report("publishing", 0, 0)
+    return RunResult(work.folder.publish(work.options.keep), manifest)
+
+
+def input_options(inputs: Inputs) -> dict[str, Any]:
+    """What was read, for the manifest: paths are absolute, so that a later run can start from any folder."""
+
+    def absolute(path: str | None) -> str | None:
+        return None if path is None else os.path.abspath(path)
+
+    return {
+        "games": list(inputs.games),
+        "mapping": _mapping(inputs.mapping),
+        "pool": inputs.pool,
+        "awards": absolute(inputs.awards),
+        "aliases": absolute(inputs.aliases),
+        "excluded": absolute(inputs.excluded),
+        "start_ratings": absolute(inputs.start_ratings),
+    }
+
+
+def _mapping(mapping: ColumnMapping) -> dict[str, Any]:
+    file = None if mapping.file is None else os.path.abspath(mapping.file)
+    return {"columns": mapping.sources, "naive": mapping.naive, "file": file}

@@ -1,0 +1,23 @@
+-- Purpose: how many rows each file has of each UTC day, and a digest of them: what changed in a file that was written anew.
+-- Grain: one row a file and day; day NULL for rows that belong to no chunk of time.
+-- Inputs: kept_rows.
+-- The digest is a sum of row hashes, place included: it does not depend on the order of reading, and equal rows do not cancel each other.
+select
+    file_no,
+    case when is_dated then utc_day(played_us) end as day,
+    cast(count(*) as bigint) as row_count,
+    cast(count(*) filter (where standing <> 'stays') as bigint) as copies,
+    printf(
+        '%032x',
+        sum(
+            cast(
+                hash(
+                    row_no, pool, game_id, played_us, winner_id, loser_id, mode, cube, match_length, result, ended_by, is_draw, voided,
+                    revision, advantage, weight
+                ) as hugeint
+            )
+        )
+    ) as digest
+from kept_rows
+group by file_no, day
+order by file_no, day

@@ -1,0 +1,20 @@
+-- Purpose: every row that was read, with what became of it among its copies: what a run keeps so that a later one can go on.
+-- Grain: one row a row read.
+-- Inputs: staged (rows that stay), set_aside (rows that do not, with their verdict).
+-- is_dated: the row has every id and a time, so it belongs to a chunk of time; the others are refused and kept apart.
+with kept as (
+    select *, 'stays' as standing
+    from staged
+    union all by name
+    select * rename (verdict as standing)
+    from set_aside
+)
+
+select
+    kept.*,
+    kept.game_id is not null
+    and kept.winner_id is not null
+    and kept.loser_id is not null
+    and kept.pool is not null
+    and kept.played_us is not null as is_dated
+from kept
