@@ -1,8 +1,7 @@
-"""What became of each run and attempt (`DIR/journal.jsonl`), and every board that was ever published (`DIR/boards`).
+"""What became of each run and attempt: `DIR/journal.jsonl`.
 
 One JSON line an attempt that ended, the oldest first. The journal is there for people and monitors: nothing is computed from it,
-a line that cannot be written stops no run, and one that cannot be read is passed over. Boards are copies of the published
-leaderboards; each says in its own footer of which run it is and when it was published, so it needs no journal.
+a line that cannot be written stops no run, and one that cannot be read is passed over.
 """
 
 from __future__ import annotations
@@ -12,23 +11,20 @@ import fcntl
 import io
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from eloreplay.boards import archive_board, write_whole
 from eloreplay.errors import BudgetExceeded, EloreplayError, EnvironmentFault
-from eloreplay.instants import now_us, parse_us, show_us
+from eloreplay.instants import now_us, show_us
 from eloreplay.publish import read_manifest
+from eloreplay.published import published_us
 from eloreplay.sources import OUTPUT_MARKER
-from eloreplay.store import current_run, sync_folder
+from eloreplay.store import current_run
 
 NAME = "journal.jsonl"
-BOARDS = "boards"
 #: Lines that are kept: thirteen years of nights.
 KEPT_LINES = 5_000
 #: Longest message of a line, in characters.
@@ -43,7 +39,6 @@ FAILED = "failed"
 GOOD = (PUBLISHED, NOTHING_NEW)
 #: What a line takes over from a manifest.
 FROM_MANIFEST = ("as_of", "rows_read", "bins")
-_BOARD_NAME = re.compile(r"[0-9]{6,}(-[0-9]+)?\.parquet")
 
 
 # ---------------------------------------------------------------- the journal
@@ -159,13 +154,6 @@ def repair(root: Path) -> None:
         archive_board(root, run)
 
 
-def published_us(run: Path, manifest: dict[str, Any]) -> int:
-    """When a run was published, in microseconds: its manifest says it, else the manifest's age does."""
-    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        return parse_us(manifest["made_at"])
-    return (run / "manifest.json").stat().st_mtime_ns // 1000
-
-
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[io.FileIO]:
     """The journal, open for adding and held against other processes for the moment that a line takes."""
@@ -183,94 +171,4 @@ def _shorten(path: Path, stream: io.FileIO) -> None:
     stream.seek(0)
     lines = stream.readall().splitlines(keepends=True)
     if len(lines) > KEPT_LINES:
-        _write_whole(path, b"".join(lines[-KEPT_LINES:]))
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    partial = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        partial.write_bytes(content)
-        sync_folder(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-# ---------------------------------------------------------------- the boards
-
-
-def archive_board(root: Path, run: Path) -> Path | None:
-    """Copy a published run's leaderboard to `DIR/boards/000042.parquet`, for good; a second call does nothing.
-
-    The copy's footer says of which run it is, when that was published and what as-of it had. Where a run number is given a second
-    time (somebody has pointed `current` at an older run by hand), the second board gets a name of its own.
-
-    Returns:
-        The copy, or None when it cannot be written.
-
-    Raises:
-        EnvironmentFault: the run's manifest or leaderboard cannot be read.
-    """
-    manifest = read_manifest(run)
-    about = {
-        "run": str(manifest.get("run", run.name)),
-        "published_at": show_us(published_us(run, manifest)),
-        "as_of": manifest.get("as_of"),
-        "rules": manifest.get("rules", {}).get("name"),
-    }
-    try:
-        with (run / "leaderboard.parquet").open("rb") as file:
-            table = pq.read_table(file)
-    except (OSError, pa.ArrowException) as error:
-        raise EnvironmentFault(f"{run / 'leaderboard.parquet'}: the published leaderboard cannot be read: {error}") from None
-    folder = root / BOARDS
-    number = 1
-    while True:
-        path = folder / (f"{run.name}.parquet" if number == 1 else f"{run.name}-{number}.parquet")
-        if not path.exists():
-            break
-        if about_board(path) == about:
-            return path
-        number += 1
-    content = io.BytesIO()
-    with pq.ParquetWriter(content, table.schema, compression="zstd") as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({"eloreplay": json.dumps(about)})
-    try:
-        folder.mkdir(exist_ok=True)
-        _write_whole(path, content.getvalue())
-    except OSError:
-        return None
-    return path
-
-
-def about_board(path: Path) -> dict[str, Any] | None:
-    """What an archived board says of itself: `run`, `published_at`, `as_of`, `rules`; None when it is none of ours or damaged."""
-    try:
-        with path.open("rb") as file:
-            about = json.loads((pq.read_metadata(file).metadata or {}).get(b"eloreplay", b"null"))
-    except (OSError, ValueError, pa.ArrowException):
-        return None
-    return about if isinstance(about, dict) else None
-
-
-def boards(root: Path) -> list[Path]:
-    """The archived boards by run number."""
-    folder = root / BOARDS
-    found = [path for path in folder.iterdir() if _BOARD_NAME.fullmatch(path.name)] if folder.is_dir() else []
-    return sorted(found, key=lambda path: [int(part) for part in path.stem.split("-")])
-
-
-def board_of(root: Path, instant_us: int) -> Path | None:
-    """The board that stood published at an instant: the last one published not after it; None before the first."""
-    best: tuple[int, int] | None = None
-    found = boards(root)
-    for number, path in enumerate(found):
-        about = about_board(path)
-        with contextlib.suppress(TypeError, KeyError, ValueError, AttributeError):
-            published = parse_us((about or {})["published_at"])
-            if published <= instant_us and (best is None or (published, number) > best):
-                best = published, number
-    return None if best is None else found[best[1]]
+        write_whole(path, b"".join(lines[-KEPT_LINES:]))

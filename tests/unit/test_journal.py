@@ -1,4 +1,4 @@
-"""The journal and the archive of boards: whole lines only, bounded, mended after a kill, and never in anybody's way."""
+"""The journal: whole lines only, bounded, mended after a kill, and never in anybody's way."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import support
 from support import Backfill, game
 
-from eloreplay import journal
+from eloreplay import boards, journal
 from eloreplay.errors import BudgetExceeded, EnvironmentFault, FolderBusy, InputRefused, UsageFault
 
 NOON = support.ts("2026-03-01 12:00:00")
@@ -42,7 +40,7 @@ def site(published: Path, tmp_path: Path) -> Path:
     """A folder with a published run that nobody has recorded."""
     out = Path(shutil.copytree(published, tmp_path / "site", symlinks=True))
     (out / journal.NAME).unlink(missing_ok=True)
-    shutil.rmtree(out / journal.BOARDS, ignore_errors=True)
+    shutil.rmtree(out / "boards", ignore_errors=True)
     return out
 
 
@@ -103,7 +101,7 @@ def test_five_thousand_lines_are_kept(root: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from eloreplay import journal
+from eloreplay import boards, journal
 journal.KEPT_LINES = int(sys.argv[2])
 for n in range(150):
     assert journal.record(Path(sys.argv[1]), {"who": sys.argv[3], "n": n, "text": "x" * 300})
@@ -192,11 +190,11 @@ def test_a_published_run_without_a_line_gets_it_once(site: Path) -> None:
     assert line["command"] == "backfill"
     for key in ("run", "as_of", "rows_read", "bins"):
         assert line[key] == manifest[key]
-    assert (site / journal.BOARDS / "000001.parquet").is_file()
+    assert (site / "boards" / "000001.parquet").is_file()
     before = (site / journal.NAME).read_bytes()
     journal.repair(site)
     assert (site / journal.NAME).read_bytes() == before
-    assert len(journal.boards(site)) == 1
+    assert len(boards.boards(site)) == 1
 
 
 def test_a_run_that_is_recorded_is_not_recorded_again(site: Path) -> None:
@@ -235,84 +233,4 @@ def no_run(out: Path) -> None:
 def test_repair_stumbles_over_nothing(site: Path, spoil: Callable[[Path], None]) -> None:
     spoil(site)
     journal.repair(site)
-    assert journal.boards(site) == []
-
-
-# ---------------------------------------------------------------- boards
-
-
-def about(out: Path, **more: Any) -> Path:
-    """The published run with other words in its manifest."""
-    path = out / "current" / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | more), encoding="utf-8")
-    return (out / "current").resolve()
-
-
-def test_a_board_is_a_copy_that_knows_what_it_is(site: Path) -> None:
-    run = about(site, made_at="2026-04-01T02:30:00.000001Z")
-    path = journal.archive_board(site, run)
-    assert path == site / "boards" / "000001.parquet"
-    assert pq.read_table(path).equals(pq.read_table(run / "leaderboard.parquet"))
-    assert pq.read_schema(path).remove_metadata() == pq.read_schema(run / "leaderboard.parquet").remove_metadata()
-    assert journal.about_board(path) == {
-        "run": "000001",
-        "published_at": "2026-04-01T02:30:00.000001Z",
-        "as_of": "2026-04-01T00:00:00Z",
-        "rules": "tavla42",
-    }
-    content = path.read_bytes()
-    assert journal.archive_board(site, run) == path
-    assert path.read_bytes() == content
-    assert [p.name for p in path.parent.iterdir()] == ["000001.parquet"]
-
-
-def test_a_manifest_without_its_time_has_its_age(site: Path) -> None:
-    path = site / "current" / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    manifest.pop("made_at", None)
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    seconds = path.stat().st_mtime_ns // 1000
-    assert journal.published_us((site / "current").resolve(), manifest) == seconds
-
-
-def test_a_number_that_is_given_again_has_a_board_of_its_own(site: Path) -> None:
-    first = journal.archive_board(site, about(site, made_at="2026-04-01T00:00:00Z"))
-    second = journal.archive_board(site, about(site, made_at="2026-04-02T00:00:00Z"))
-    third = journal.archive_board(site, about(site, made_at="2026-04-03T00:00:00Z"))
-    assert [p and p.name for p in (first, second, third)] == ["000001.parquet", "000001-2.parquet", "000001-3.parquet"]
-    assert journal.boards(site) == [first, second, third]
-    assert journal.board_of(site, support.ts("2026-04-02 12:00:00")) == second
-
-
-def test_the_board_that_stood_at_an_instant(site: Path) -> None:
-    times = ["2026-04-01T02:30:00Z", "2026-04-02T02:30:00Z", "2026-04-04T02:30:00.000001Z"]
-    paths = []
-    for number, time in enumerate(times, 9):
-        run = about(site, made_at=time, run=f"{number:06d}")
-        named = run.rename(run.with_name(f"{number:06d}"))
-        (site / "current").unlink()
-        (site / "current").symlink_to(f"runs/{named.name}")
-        paths.append(journal.archive_board(site, named))
-    (site / "boards" / "000099.parquet").write_bytes(b"damaged")
-    (site / "boards" / "notes.txt").write_text("a stranger")
-    assert [path.name for path in journal.boards(site)] == ["000009.parquet", "000010.parquet", "000011.parquet", "000099.parquet"]
-    for instant, wanted in (
-        ("2026-04-01 02:29:59.999999", None),
-        ("2026-04-01 02:30:00", paths[0]),
-        ("2026-04-02 02:29:59", paths[0]),
-        ("2026-04-03 00:00:00", paths[1]),
-        ("2026-04-04 02:30:00", paths[1]),
-        ("2026-04-04 02:30:00.000001", paths[2]),
-        ("2030-01-01 00:00:00", paths[2]),
-    ):
-        assert journal.board_of(site, support.ts(instant)) == wanted, instant
-
-
-def test_no_boards_at_all(root: Path) -> None:
-    assert journal.boards(root) == []
-    assert journal.board_of(root, NOON) is None
-
-
-def test_boards_that_cannot_be_written_stop_nobody(site: Path) -> None:
-    (site / "boards").write_text("a file")
-    assert journal.archive_board(site, (site / "current").resolve()) is None
+    assert boards.boards(site) == []
