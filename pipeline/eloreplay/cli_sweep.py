@@ -1,0 +1,113 @@
+"""The commands `sweep` and `fit`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from eloreplay.options import (
+    EXISTING,
+    Instant,
+    Share,
+    Since,
+    console_mode,
+    input_options,
+    memory_size,
+    output_folder,
+    output_options,
+    published,
+    since_instants,
+)
+
+
+def study_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that `sweep` and `fit` have in common, beside those of the input and of the output."""
+    for option in (
+        click.option("--max-rejected", type=Share(), default="1%", show_default=True, help="Largest share of refused rows."),
+        click.option(
+            "--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated."
+        ),
+        click.option("--as-of", type=Instant(), metavar="INSTANT", help="Later games are held; now unless given."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("games", nargs=-1, required=True)
+@click.option("--rules", required=True, metavar="NAME|FILE", help="The rules as they are: a shipped ruleset or a TOML file.")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="A number of the rules and its values, such as divisor=400:2400:100 or heavy.games=30,50,none; may be repeated.",
+)
+@click.option(
+    "--out", required=True, type=EXISTING, metavar="DIR", help="Folder for the result: new, empty or of an earlier sweep."
+)
+@click.option("--train-until", type=Instant(), metavar="INSTANT", help="Choose by the games before, score those from then on.")
+@click.option("--bootstrap", type=click.IntRange(0, 1_000_000), default=1000, show_default=True, help="Draws for best_share.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the draws.")
+@input_options
+@study_options
+@output_options
+def sweep(games: tuple[str, ...], **options: Any) -> None:
+    """Rate GAMES under many settings of the rules at once, and score each against the real results.
+
+    Example: eloreplay sweep games/ --rules tavla42 --vary divisor=400:2400:200 --vary k=16,24,32 --out out/sweep
+    """
+    from eloreplay.console import Console
+    from eloreplay.settings import parse_axis
+    from eloreplay.sweep import SweepOptions
+    from eloreplay.sweep import sweep as run
+    from eloreplay.sweep_page import page
+
+    ruleset, inputs, as_of_us = _given(games, options)
+    axes = [parse_axis(text, ruleset) for text in options["vary"]]
+    settings = SweepOptions(
+        threads=options["threads"] or os.cpu_count() or 1,
+        memory_limit=memory_size(options["memory_limit"]),
+        max_rejected=options["max_rejected"],
+        bootstrap=options["bootstrap"],
+        seed=options["seed"],
+    )
+    with Console(console_mode(options)) as console:
+        result = run(
+            inputs,
+            ruleset,
+            axes,
+            output_folder(options["out"]),
+            as_of_us,
+            options["train_until"],
+            settings,
+            console.report,
+            console.note,
+        )
+        with published(result.folder):
+            if console.mode == "json":
+                console.line({"done": True, "folder": str(result.folder), **result.manifest, "settings": result.table.to_dicts()})
+            else:
+                console.text(page(options["out"], result.table, result.manifest))
+
+
+def _given(games: tuple[str, ...], options: dict[str, Any]) -> tuple[Any, Any, int]:
+    """(ruleset, inputs, as-of) of the options."""
+    from eloreplay.columns import NO_MAPPING, load_mapping
+    from eloreplay.games import Inputs
+    from eloreplay.instants import now_us
+    from eloreplay.rules import load_ruleset
+
+    as_of_us = options["as_of"] if options["as_of"] is not None else now_us()
+    inputs = Inputs(
+        games=games,
+        mapping=NO_MAPPING if options["columns"] is None else load_mapping(options["columns"]),
+        pool=options["pool"],
+        awards=options["awards"],
+        aliases=options["aliases"],
+        excluded=options["exclude_players"],
+        start_ratings=options["start_ratings"],
+    )
+    return load_ruleset(options["rules"], since_instants(options["since"])), inputs, as_of_us
