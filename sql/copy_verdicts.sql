@@ -23,11 +23,7 @@ with keyed as (
         staged.row_no
     from staged
     semi join repeated on staged.game_id = repeated.game_id
-    where
-        staged.winner_id is not null
-        and staged.loser_id is not null
-        and staged.pool is not null
-        and staged.played_us is not null
+    where is_dated(staged.pool, staged.game_id, staged.winner_id, staged.loser_id, staged.played_us)
 ),
 
 top_revisions as (

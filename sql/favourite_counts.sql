@@ -1,6 +1,7 @@
 -- Purpose: the favourites' results counted once; every curve and rate is summed up from here.
 -- Grain: one row a chunk, pool, gap bin and probability bin that occurs.
--- Inputs: timeline_part (a stretch of the timeline, with chunk_us: first instant of the chunk; pool is NULL when the run has one pool only).
+-- Inputs: timeline_part (a stretch of the timeline, with chunk_us: first instant of the chunk; pool is NULL when there is
+--   one pool only).
 -- The favourite is the side with the higher expected score before the game; at equality there is none and the game is left out.
 -- half_points: what the favourites got, in half points (2 win, 1 draw, 0 loss). expected_sum: their expected scores in units of 2^-40.
 --   Both are integers, so no order of threads can show in them.

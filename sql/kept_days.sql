@@ -6,7 +6,6 @@ select
     file_no,
     case when is_dated then utc_day(played_us) end as day,
     cast(count(*) as bigint) as row_count,
-    cast(count(*) filter (where standing <> 'stays') as bigint) as copies,
     printf(
         '%032x',
         sum(

@@ -12,9 +12,5 @@ with kept as (
 
 select
     kept.*,
-    kept.game_id is not null
-    and kept.winner_id is not null
-    and kept.loser_id is not null
-    and kept.pool is not null
-    and kept.played_us is not null as is_dated
+    is_dated(kept.pool, kept.game_id, kept.winner_id, kept.loser_id, kept.played_us) as is_dated
 from kept

@@ -3,11 +3,6 @@
 -- Inputs: staged. Rows without ids or time are refused before copies are looked at, so they do not count here.
 select game_id
 from staged
-where
-    game_id is not null
-    and winner_id is not null
-    and loser_id is not null
-    and pool is not null
-    and played_us is not null
+where is_dated(pool, game_id, winner_id, loser_id, played_us)
 group by game_id
 having count(*) > 1

@@ -85,6 +85,7 @@ def _run(work: Work, found: dict[str, Any]) -> RunResult:
         work.note(text)
     work.clock.lap("input")
     _note_an_empty_result(folder, intake, work.note)
+    database.create_table("refused_kept", "refused_rows")
     refused = _new_since_published(database, folder, intake)
     stop_if_too_many_refused(work, intake, refused)
 
@@ -112,11 +113,10 @@ def _run(work: Work, found: dict[str, Any]) -> RunResult:
         report=work.report,
     )
     work.clock.lap("rating")
-    database.create_table("refused_kept", "refused_rows")
     lost = undated_bins(intake.days)
     more = {"kind": "backfill", "compile_s": round(compile_s, 3)}
     files = len(intake.file_names)
-    manifest = conclude(work, intake, result, before, merged(chunks, result.chunks), sum(lost.values()), lost, files, more)
+    manifest, _ = conclude(work, intake, result, before, merged(chunks, result.chunks), sum(lost.values()), lost, files, more)
     return publish(work, manifest)
 
 
@@ -143,7 +143,12 @@ def stop_if_too_many_refused(work: Work, intake: Intake, new: tuple[int, int]) -
         target = work.folder.root / "refused"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
-        write_refused(work.database.arrow("refused_rows"), intake, target / "rejected.parquet", work.pool)
+        write_refused(
+            work.database.arrow_of("select * from refused_kept order by file_no, row"),
+            intake,
+            target / "rejected.parquet",
+            work.pool,
+        )
         if intake.award_sources:
             write_refused_awards(work.database, intake, target / "rejected_awards.parquet", work.pool)
         reasons = bins["rejected"]

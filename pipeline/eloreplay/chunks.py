@@ -129,7 +129,7 @@ class Fold:
         chunks: in order of time.
         undated: rows without a usable id or time; they belong to no chunk.
         undated_bins: their verdicts.
-        types: SQL types of ids: "game", "player", "award", "pool".
+        types: SQL type by family of ids, of those that a row has settled.
         zoned: whether played_at carries a zone; None when no row said so.
         key_check: what `rowstore.key_check` gave when the keys of ids were made.
         next_file: number that the next new input file gets.

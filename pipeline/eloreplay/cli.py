@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from eloreplay import __version__
+from eloreplay.cli_night import nightly
+from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.options import (
     EXISTING,
@@ -221,6 +223,13 @@ def expect(first: float, second: float, **options: Any) -> None:
     game = rulebook.Game((first, second), **{name: options[name] for name in names})
     found = rulebook.expect(options["rules"], since_instants(options["since"]), game, options["version"], options["at"])
     click.echo(as_json_text(found) if options["as_json"] else rulebook.expect_text(found))
+
+
+cli.add_command(nightly)
+
+
+for run_command in RUN_COMMANDS:
+    cli.add_command(run_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

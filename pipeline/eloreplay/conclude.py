@@ -77,8 +77,8 @@ def conclude(
     undated_bins: dict[str, int],
     next_file: int,
     more: dict[str, Any],
-) -> dict[str, Any]:
-    """Write everything but the timeline, the rows and the states, which are there; returns the manifest.
+) -> tuple[dict[str, Any], pa.Table]:
+    """Write everything but the timeline, the rows and the states, which are there; returns the manifest and the table `changes`.
 
     Args:
         work: the run.
@@ -93,6 +93,8 @@ def conclude(
     """
     work.report("writing tables", 0, 0)
     run, database, pool = work.run, work.database, work.pool
+    for name in ("aliases", "excluded", "start_ratings"):
+        write_parquet(database.arrow_of(f"select * from {name} order by all"), run / FOLD / f"{name}.parquet")
     write_parquet(database.arrow_of("select * from refused_kept order by file_no, row"), run / FOLD / "refused.parquet")
     write_refused(database.arrow_of("select * from refused_kept order by file_no, row"), intake, run / "rejected.parquet", pool)
     write_tables(database, run, result, intake, work.ruleset, work.options.board, pool)
@@ -105,12 +107,7 @@ def conclude(
         list(chunks),
         undated,
         undated_bins,
-        {
-            "game": intake.game_id_type,
-            "player": intake.player_id_type,
-            "award": intake.award_id_type,
-            "pool": intake.pool_type,
-        },
+        intake.known_types,
         intake.zoned,
         key_check(database),
         next_file,
@@ -148,8 +145,7 @@ def conclude(
         **more,
         "timings": work.clock.timings(result.elapsed_s),
     }
-    write_manifest(run / "manifest.json", manifest)
-    return manifest
+    return manifest, changes
 
 
 def _horizon(result: Replay) -> int | None:
@@ -165,6 +161,7 @@ def _horizon(result: Replay) -> int | None:
 def publish(work: Work, manifest: dict[str, Any]) -> RunResult:
     """Make the finished run the one that readers see."""
     work.report("publishing", 0, 0)
+    write_manifest(work.run / "manifest.json", manifest)
     return RunResult(work.folder.publish(work.options.keep), manifest)
 
 

@@ -6,7 +6,7 @@ Order of work: footers and schemas of all files, then rows (once), then the copi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,10 +63,12 @@ class Intake:
         award_bins: likewise for awards.
         inputs: what was read, for the manifest: role, path, bytes, rows, SHA-256.
         sources: the game files that were read.
-        file_names: number of a game file to its name as shown.
+        numbers: a game file's number by its path.
+        file_names: a game file's name as shown by its number; also of files that were not read in this run.
         award_sources: the award files.
         days: (UTC day or None, verdict, rows, digest of the rated): what became of the rows, day by day.
         zoned: whether played_at carries a zone; None when no row says so.
+        known_types: SQL type by family of ids, of those that a row has settled.
         game_id_type: SQL type of game ids; likewise `player_id_type`, `award_id_type`, `pool_type`.
         notes: what a person should know (ignored look-alike columns, unused columns).
     """
@@ -77,10 +79,12 @@ class Intake:
     award_bins: dict[str, int | dict[str, int]] = field(default_factory=dict)
     inputs: list[dict[str, object]] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+    numbers: dict[Path, int] = field(default_factory=dict)
     file_names: dict[int, str] = field(default_factory=dict)
     days: list[tuple[int | None, str, int, str | None]] = field(default_factory=list)
     zoned: bool | None = None
     award_sources: list[Source] = field(default_factory=list)
+    known_types: dict[str, str] = field(default_factory=dict)
     game_id_type: str = "VARCHAR"
     player_id_type: str = "VARCHAR"
     award_id_type: str = "VARCHAR"
@@ -103,9 +107,9 @@ def _rejected(bins: dict[str, int | dict[str, int]]) -> int:
     return sum(reasons.values()) if isinstance(reasons, dict) else 0
 
 
-def find_inputs(inputs: Inputs) -> dict[str, list[Source]]:
-    """The files of every table, footers read. Raises as `find_sources`."""
-    found = {"games": find_sources(inputs.games, "games")}
+def find_inputs(inputs: Inputs, known: Mapping[Path, Source] | None = None) -> dict[str, list[Source]]:
+    """The files of every table, footers read but for known game files that nobody touched. Raises as `find_sources`."""
+    found = {"games": find_sources(inputs.games, "games", known)}
     for role, argument in (
         ("awards", inputs.awards),
         ("aliases", inputs.aliases),
@@ -134,6 +138,7 @@ def open_door(
         UsageFault: a mapping that is no scalar expression.
     """
     intake = Intake(sources=found["games"], award_sources=found.get("awards", []))
+    intake.numbers = {source.path: number for number, source in enumerate(found["games"])}
     intake.file_names = {number: source.shown for number, source in enumerate(found["games"])}
     with ThreadPoolExecutor(1) as hasher:
         every = [(role, source) for role, sources in found.items() for source in sources]
@@ -144,10 +149,9 @@ def open_door(
             for digest in digests:
                 digest.cancel()
             raise
-        numbers = {name: number for number, name in intake.file_names.items()}
         for (role, source), digest in zip(every, digests, strict=True):
             refuse_changed(source)
-            number = numbers[source.shown] if role == "games" else None
+            number = intake.numbers[source.path] if role == "games" else None
             intake.inputs.append(input_record(role, source, digest.result(), number))
     report("resolving copies", 0, 0)
     resolve_copies(database)
@@ -193,7 +197,7 @@ def stage_inputs(
         inputs: what is read.
         found: the files by table; those of the games may be only the new ones.
         ruleset: the rules.
-        intake: gets types and notes; its `file_names` say which number each game file has.
+        intake: gets types and notes; its `numbers` say which number each game file has.
         report: told after each file.
         ledger: the types that are known already.
 
@@ -244,12 +248,11 @@ def stage_inputs(
 
     games.create("staged")
     total = sum(source.rows for source in found["games"])
-    numbers = {name: number for number, name in intake.file_names.items()}
     games.stage(
         "staged",
         found["games"],
         lambda _files, rows: report("reading", rows, total),
-        [numbers[source.shown] for source in found["games"]],
+        [intake.numbers[source.path] for source in found["games"]],
     )
     tables = {
         "awards": ("awards_staged", "awarded_us"),
@@ -265,6 +268,7 @@ def stage_inputs(
     put_excluded(database, found.get("excluded players", []))
     put_start_ratings(database, found.get("start ratings", []), ruleset, pooled=inputs.pool is not None)
 
+    intake.known_types = {family: known[0] for family, known in ledger.id_types.items()}
     intake.game_id_type = ledger.id_type(GAMES)
     intake.player_id_type = ledger.id_type(PLAYERS)
     intake.award_id_type = ledger.id_type(AWARDS)

@@ -17,6 +17,8 @@ import pyarrow as pa
 from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
 
 DEFAULT_MEMORY = "1GB"
+#: Rules that several queries share, made once a connection.
+MACROS = ("utc_day", "is_dated")
 
 
 @functools.cache
@@ -64,7 +66,8 @@ class Database:
             # DuckDB 2.0.1 takes two branches of a UNION for one when they differ only in which of two joins of the same table a
             # column comes from (winners' and losers' aliases): wrong rows. tests/oracle has the least cases.
             self.connection.execute("set disabled_optimizers = 'common_subplan'")
-            self.connection.execute(sql_text("utc_day"))
+            for macro in MACROS:
+                self.connection.execute(sql_text(macro))
 
     def close(self) -> None:
         """Close the database; a second call does nothing."""

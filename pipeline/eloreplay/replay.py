@@ -2,9 +2,9 @@
 
 A run is a fold over chunks of time, `state' = step(state, chunk)`: prepare the chunk's games by SQL (`prepare`), rate them in
 the kernel (`rating`, `kernel`), write their timeline (`timeline`) and what a later run needs to go on from there (`states`). A
-backfill starts with nothing (`nothing_before`), a night from the end of a chunk of the run before: one code path, and the result does not
-depend on where the chunks are cut. Short chunks are prepared together and cut afterwards, for a query costs more than the games
-of a quiet day; large ones are rated in pieces, for memory must not grow with them.
+backfill starts with nothing (`nothing_before`), a night from the end of a chunk of the run before: one code path, and the result
+does not depend on where the chunks are cut. Short chunks are prepared together and cut afterwards, for a query costs more than the
+games of a quiet day; large ones are rated in pieces, for memory must not grow with them.
 """
 
 from __future__ import annotations

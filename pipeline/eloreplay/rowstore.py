@@ -1,7 +1,7 @@
 """The normalised rows that a run keeps, chunk by chunk, and the sorted keys by which a game id is looked up in years of history.
 
-Keys are the ids themselves where they are integers, else a 64-bit hash of the text. A key only says where to look: what is found there
-is compared by the id itself, so two ids of one key cost a look and nothing else.
+Keys are the ids themselves where they are integers, else a 64-bit hash of the text. A key only says where to look: what is found
+there is compared by the id itself, so two ids of one key cost a look and nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ratings as they stood at the end of a chunk, kept so that a later run can go on from there.
 
-Most chunks keep only the players whose record they changed ("delta"); now and then all of them ("full"), so that a state is put together
-from one full file and the deltas after it, and never from more than about twice a whole state.
+Most chunks keep only the players whose record they changed ("delta"); now and then all of them ("full"), so that a state is put
+together from one full file and the deltas after it, and never from more than about twice a whole state.
 """
 
 from __future__ import annotations
