@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eloreplay.errors import InputRefused
@@ -77,6 +78,9 @@ def record_awards(events: Events, end: int, before: NDArray[np.float64], change:
 def adjust(adjustment: Adjustment, events: Events, state: NDArray[Any], ruleset: Ruleset, index: pa.Table) -> None:
     """Move every rating that is known at the adjustment's instant; each step is rounded once as the ruleset says."""
     at = np.flatnonzero(state["seen"])
+    # In the order of their ids: positions depend on when a player was met, which may not show in a table.
+    by_id = pc.sort_indices(index.take(pa.array(at)), [("pool", "ascending"), ("player_id", "ascending")])
+    at = at[by_id.to_numpy()]
     before = state["rating"][at]
     after = before.copy()
     if adjustment.pull_to is not None and adjustment.factor is not None:

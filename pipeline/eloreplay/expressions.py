@@ -22,6 +22,7 @@ _NODES = {
 }  # fmt: skip
 #: Not "consistent" by DuckDB's list because they look at the session's zone, which is always UTC here; or harmless macros.
 _ALLOWED = {"timezone", "date_trunc", "datetrunc", "date_part", "datepart", "strftime", "to_timestamp", "if", "ifnull", "nullif"}
+_PURE: set[str] = set()
 #: Scalar by DuckDB's list and yet a window on the session, the catalog or the machine.
 _SESSION_FUNCTIONS = {"getvariable", "getenv", "nextval", "currval", "setseed", "error", "version", "write_log", "txid_current"}
 _SESSION_PREFIXES = (
@@ -131,6 +132,13 @@ def _walk(node: object) -> Iterator[dict[str, Any]]:
 
 
 def _pure_functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Names of DuckDB's scalar functions of their arguments alone; asked once a process, for it takes some milliseconds."""
+    if not _PURE:
+        _PURE.update(_ask_for_functions(connection))
+    return _PURE
+
+
+def _ask_for_functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
     rows = connection.execute(
         "select function_name from duckdb_functions() group by function_name "
         "having bool_and(function_type = 'scalar' and stability = 'CONSISTENT')"

@@ -515,9 +515,9 @@ class _Night:
         if self.night.accept_changes or self.night.dry_run or not before.players or few or moved / before.players <= limit:
             return moved
         raise BudgetExceeded(
-            f"{moved} of {before.players} players would move by more than {MOVED_POINTS} points ({moved / before.players:.2%}), more "
-            f"than --max-moved {limit:.2%} allows; nothing was published. Look at what was delivered (--dry-run shows more); if it "
-            "is right, run again with --accept-changes"
+            f"{moved} of {before.players} players would move by more than {MOVED_POINTS} points ({moved / before.players:.2%}), "
+            f"more than --max-moved {limit:.2%} allows; nothing was published. Look at what was delivered (--dry-run shows more); if "
+            "it is right, run again with --accept-changes"
         )
 
     def _carry_counts(self, database: Database, from_us: int) -> None:

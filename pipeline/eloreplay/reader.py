@@ -217,7 +217,6 @@ class TableReader:
         column = bound.column
         shown = bound.plain if bound.plain is not None else column.name
         where = f"{source.shown}: column '{shown}'"
-        hint = self._hint(bound, shown, sql_type)
         match column.kind:
             case "id":
                 if sql_type in INTEGERS or sql_type == "VARCHAR":
@@ -248,9 +247,10 @@ class TableReader:
             return f"cast(null as {SQL_TYPES.get(column.kind, 'VARCHAR')})" if column.kind != "id" else "null"
         if bound.plain is None:
             raise UsageFault(
-                f"{self._spec.mapping.file}: [columns] {column.name}: the expression gives {sql_type} in {source.shown}; {hint}"
+                f"{self._spec.mapping.file}: [columns] {column.name}: the expression gives {sql_type} in {source.shown}; "
+                + self._hint(bound, shown, sql_type)
             )
-        raise InputRefused(f"{where} is {sql_type}; {hint}")
+        raise InputRefused(f"{where} is {sql_type}; {self._hint(bound, shown, sql_type)}")
 
     def _hint(self, bound: _Bound, shown: str, sql_type: str) -> str:
         """What is needed and how to get it: every expression that is named here can be written as it stands."""
