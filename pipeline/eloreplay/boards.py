@@ -164,9 +164,7 @@ def board_text(found: dict[str, Any], n: int) -> str:
         f"Leaderboard of run {printable(found['run'])}, published {to_the_second(found['published_at'])}, as of "
         f"{to_the_second(found['as_of'])}, rules {printable(found['rules'], 60)}"
     ]
-    ladders: dict[Any, list[dict[str, Any]]] = {}
-    for row in found["rows"]:
-        ladders.setdefault(row.get("pool"), []).append(row)
+    ladders = _ladders(found["rows"])
     for ladder, rows in list(ladders.items())[:LADDERS_SHOWN]:
         lines += ["", printable(ladder)] if ladder is not None else [""]
         for row in rows[:n]:
@@ -176,6 +174,18 @@ def board_text(found: dict[str, Any], n: int) -> str:
     if len(ladders) > LADDERS_SHOWN:
         lines += ["", f"and {len(ladders) - LADDERS_SHOWN} more ladders (--json has them all)"]
     return "\n".join(lines) if found["rows"] else f"{lines[0]}\n\n  nobody stands on it"
+
+
+def first_rows(rows: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """The first `n` lines of every ladder."""
+    return [row for ladder in _ladders(rows).values() for row in ladder[:n]]
+
+
+def _ladders(rows: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+    ladders: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        ladders.setdefault(row.get("pool"), []).append(row)
+    return ladders
 
 
 def end_of_day_us(day: dt.date) -> int:

@@ -9,7 +9,6 @@ import contextlib
 import shutil
 import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from eloreplay.columns import GAME_COLUMNS
 from eloreplay.errors import EnvironmentFault
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door
 from eloreplay.instants import show_us
+from eloreplay.interrupts import interrupted_by
 from eloreplay.queries import DEFAULT_MEMORY, Database
 from eloreplay.rules import Ruleset
 
@@ -201,25 +201,7 @@ def _scratch(needed: int) -> Iterator[Path]:
                 f"{folder.parent}: about {needed >> 20} MiB are needed to look at these files and {free >> 20} MiB are free; set "
                 "TMPDIR to a folder with more room"
             )
-        with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
+        with interrupted_by(signal.SIGTERM, signal.SIGHUP):
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _interrupted_by(*signals: signal.Signals) -> Iterator[None]:
-    """Let these signals end the block like Ctrl-C does, so that what it made is removed; they keep their usual effect outside."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)

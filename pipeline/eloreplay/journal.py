@@ -109,14 +109,8 @@ def attempt(root: Path, command: str) -> Iterator[dict[str, Any]]:
         failure = _of_failure(error)
         raise
     finally:
-        line = {
-            "command": command,
-            "outcome": PUBLISHED,
-            **entry,
-            "seconds": round(time.perf_counter() - started, 3),
-            "exit_code": 0,
-        }
-        record(root, line | failure)
+        seconds = round(time.perf_counter() - started, 3)
+        record(root, {"command": command, "outcome": PUBLISHED, "exit_code": 0, **entry, "seconds": seconds} | failure)
 
 
 def _of_failure(error: BaseException) -> dict[str, Any]:

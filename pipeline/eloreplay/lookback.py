@@ -126,17 +126,17 @@ def status_text(found: dict[str, Any], now: int | None = None) -> str:
         shares = ", ".join(f"{_number(n)} {name}" for name, n in counted.items() if n)
         lines = [
             f"{found['folder']}: run {found['run']} is published ({printable(how, 40)})",
-            f"  published   {_when(found['published_at'], now)}",
-            f"  as of       {_when(found['as_of'], now)}",
-            f"  known good  {_when(found['fresh_at'], now)}",
-            f"  last game   {_when(found['last_game_at'], now)}",
-            f"  rules       {printable(found['rules'], 60)}",
-            f"  rows read   {_number(found['rows_read'])}: {shares}",
-            f"  players     {_number(found['players'])}",
+            f"  published    {_when(found['published_at'], now)}",
+            f"  as of        {_when(found['as_of'], now)}",
+            f"  known up to  {_when(found['fresh_at'], now)}",
+            f"  last game    {_when(found['last_game_at'], now)}",
+            f"  rules        {printable(found['rules'], 60)}",
+            f"  rows read    {_number(found['rows_read'])}: {shares}",
+            f"  players      {_number(found['players'])}",
         ]
-    lines.append(f"  disk        {found['bytes'] / 2**20:,.1f} MiB")
+    lines.append(f"  disk         {found['bytes'] / 2**20:,.1f} MiB")
     if found["last_verified"]:
-        lines.append(f"  verified    {_night(found['last_verified'])}")
+        lines.append(f"  verified     {_night(found['last_verified'])}")
     lines += ["", "The last nights:" if found["nights"] else "No night is recorded yet."]
     lines += [f"  {_night(line)}" for line in found["nights"]]
     return "\n".join(lines)
@@ -146,7 +146,7 @@ def _night(line: dict[str, Any]) -> str:
     """One line of the journal; it may hold anything."""
     seconds = line.get("seconds")
     parts = [
-        printable(line.get("time"), 20),
+        to_the_second(line.get("time")),
         f"{printable(line.get('command'), 9):<9}",
         f"{printable(line.get('outcome'), 17):<17}",
         f"{printable(line.get('run') or '', 8):<8}",
@@ -163,7 +163,7 @@ def _number(value: Any) -> str:
 def _when(text: Any, now: int) -> str:
     """An instant, and how long ago that was."""
     try:
-        return f"{printable(text, 40)} ({ago(now - parse_us(text))})"
+        return f"{to_the_second(text)} ({ago(now - parse_us(text))})"
     except (TypeError, ValueError, AttributeError):
         return "none" if text is None else printable(text, 40)
 

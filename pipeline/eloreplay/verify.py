@@ -1,0 +1,231 @@
+"""Is the published run what its inputs give? Everything is computed again beside it and compared value by value.
+
+The published run is only read. The folder is held meanwhile, so that no night changes it under the comparison; what is computed
+goes into its `work` folder and is removed at the end, whatever happens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eloreplay import journal
+from eloreplay.again import options_of, ruleset_of
+from eloreplay.backfill import backfill
+from eloreplay.columns import ColumnMapping
+from eloreplay.compare import Difference, compare_runs
+from eloreplay.errors import UsageFault
+from eloreplay.games import Inputs, Report
+from eloreplay.interrupts import interrupted_by
+from eloreplay.publish import read_manifest
+from eloreplay.published import published_run
+from eloreplay.store import hold
+
+EQUAL = "equal"
+DIFFERS = "differs"
+#: What a sentence calls the two sides.
+NAMES = ("the published run", "the recomputed one")
+#: Files that are named when the inputs are no longer what they were.
+FILES_SHOWN = 3
+#: Keys of a manifest without which a run cannot be computed again.
+NEEDED = ("rules", "as_of_us", "inputs", "input_options", "options", "bins")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute the published run again.
+
+    Attributes:
+        name: where it begins, for the progress ("from zero").
+        recompute: gets an empty folder of its own, returns the run's folder in it.
+    """
+
+    name: str
+    recompute: Callable[[Path], Path]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verification found.
+
+    Attributes:
+        run: number of the published run.
+        manifest: its manifest.
+        difference: the first difference, or None when all is equal.
+        ways: how it was computed again, as far as that got.
+        changed: how the files differ from those that the run read, one sentence a kind; empty when they are the same.
+    """
+
+    run: str
+    manifest: dict[str, Any]
+    difference: Difference | None
+    ways: list[str]
+    changed: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        difference = None if self.difference is None else {**dataclasses.asdict(self.difference), "sentence": str(self.difference)}
+        counts = {key: self.manifest.get(key) for key in ("as_of", "rows_read", "bins", "players")}
+        return {
+            "run": self.run,
+            "equal": self.difference is None,
+            "difference": difference,
+            "inputs_changed": self.changed,
+            "computed": self.ways,
+            **counts,
+        }
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        said = []
+        if self.changed:
+            said = [
+                f"the files are no longer those that run {self.run} read ({'; '.join(self.changed)}): then a difference is no "
+                "fault of the run, and no difference says only that these changes do not matter to it"
+            ]
+        if self.difference is not None:
+            return "\n".join([f"run {self.run} differs: {self.difference}", *said])
+        bins = self.manifest["bins"]
+        counted = (
+            f"{bins['rated']:,} games, {self.manifest['players']:,} players, {sum(bins['rejected'].values()):,} refused rows, "
+            f"{self.manifest['rows_read']:,} rows read"
+        )
+        return "\n".join([f"equal: run {self.run}, computed again {', '.join(self.ways)}: {counted}", *said])
+
+
+def verify(
+    games: tuple[str, ...],
+    out: Path,
+    replaced: dict[str, Any],
+    report: Report,
+    note: Callable[[str], None],
+    threads: int,
+    memory_limit: str,
+) -> Verdict:
+    """Compute the published run of `out` again from its inputs, with its own rules, as-of and options, and compare.
+
+    Args:
+        games: files, folders or wildcards: the whole history, as the run read it.
+        out: the output folder.
+        replaced: side tables that are given instead of those that the manifest names (keys as in `Inputs`).
+        report: told how far it is.
+        note: told what a person should know.
+        threads: of DuckDB.
+        memory_limit: of DuckDB.
+
+    Raises:
+        UsageFault: nothing is published in `out`, or by a version of eloreplay that noted too little.
+        FolderBusy: a run is at work on it.
+        InputRefused: an input cannot be read at all.
+        EnvironmentFault: disk, memory.
+    """
+    published_run(out)
+    with journal.attempt(out, "verify") as entry, interrupted_by(signal.SIGTERM, signal.SIGHUP), hold(out) as folder:
+        for text in folder.notes:
+            note(text)
+        published = published_run(out)
+        manifest = read_manifest(published)
+        missing = [key for key in NEEDED if key not in manifest]
+        if missing:
+            raise UsageFault(f"{published / 'manifest.json'}: has no {missing[0]}, so the run cannot be computed again")
+        folder.begin()
+        try:
+            inputs = dataclasses.replace(_inputs(games, manifest), **replaced)
+            read: list[dict[str, Any]] = []
+            zero = _from_zero(inputs, manifest, report, note, threads, memory_limit, read)
+            difference, ways = _compare(published, [zero], folder.work / "verify", report)
+            changed = changed_inputs(manifest["inputs"], read)
+        finally:
+            folder.clean()
+        entry |= {"run": published.name, "as_of": manifest.get("as_of"), "outcome": DIFFERS if difference else EQUAL}
+        if difference:
+            entry |= {"exit_code": 6, "message": str(difference)[: journal.MESSAGE_CHARS]}
+    return Verdict(published.name, manifest, difference, ways, changed)
+
+
+def _compare(published: Path, ways: Sequence[Way], scratch: Path, report: Report) -> tuple[Difference | None, list[str]]:
+    """The published run against each way of computing it, up to the first difference; and the ways that were gone."""
+    gone: list[str] = []
+    for number, way in enumerate(ways):
+        gone.append(way.name)
+        again = way.recompute(scratch / f"{number + 1}")
+        report("comparing", 0, 0)
+        difference = compare_runs(published, again, NAMES)
+        if difference is not None:
+            return difference, gone
+    return None, gone
+
+
+def _from_zero(
+    inputs: Inputs,
+    manifest: dict[str, Any],
+    report: Report,
+    note: Callable[[str], None],
+    threads: int,
+    memory_limit: str,
+    read: list[dict[str, Any]],
+) -> Way:
+    """A whole backfill; `read` is told which files it read."""
+    # However many rows are refused, the run is published already: here they are only compared.
+    options = dataclasses.replace(options_of(manifest), threads=threads, memory_limit=memory_limit, max_rejected=1.0, keep=1)
+
+    def recompute(scratch: Path) -> Path:
+        scratch.parent.mkdir(parents=True, exist_ok=True)
+        result = backfill(inputs, ruleset_of(manifest), scratch, manifest["as_of_us"], options, report, note)
+        read.extend(result.manifest["inputs"])
+        return result.folder
+
+    return Way("from zero", recompute)
+
+
+def _inputs(games: tuple[str, ...], manifest: dict[str, Any]) -> Inputs:
+    """The inputs with the columns as the run mapped them, whatever its columns file says by now."""
+    given = manifest["input_options"]
+    mapping = given["mapping"]
+    return Inputs(
+        games=games,
+        mapping=ColumnMapping(
+            dict(mapping["columns"]), mapping["naive"], None if mapping["file"] is None else Path(mapping["file"])
+        ),
+        **{key: given[key] for key in ("pool", "awards", "aliases", "excluded", "start_ratings")},
+    )
+
+
+def changed_inputs(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:
+    """How the files of a run differ from those of another by content (SHA-256), a sentence a kind; none when they do not.
+
+    A file that was only renamed or moved is the same file.
+    """
+    old = Counter((str(item["table"]), str(item["sha256"])) for item in before)
+    new = Counter((str(item["table"]), str(item["sha256"])) for item in now)
+    gone, come = _paths(before, old - new), _paths(now, new - old)
+    # Told apart by their names without folders: a file may be called by a relative path one day and by an absolute one the next.
+    rewritten = [path for path in come if Path(path).name in {Path(other).name for other in gone}]
+    names = {Path(path).name for path in rewritten}
+    found = []
+    for what, paths in (
+        ("changed", rewritten),
+        ("gone", [path for path in gone if Path(path).name not in names]),
+        ("new", [path for path in come if path not in rewritten]),
+    ):
+        if paths:
+            more = f" and {len(paths) - FILES_SHOWN} more" if len(paths) > FILES_SHOWN else ""
+            found.append(f"{len(paths)} {what}: {', '.join(paths[:FILES_SHOWN])}{more}")
+    return found
+
+
+def _paths(items: list[dict[str, Any]], wanted: Counter[tuple[str, str]]) -> list[str]:
+    left = Counter(wanted)
+    paths = []
+    for item in items:
+        key = str(item["table"]), str(item["sha256"])
+        if left[key] > 0:
+            left[key] -= 1
+            paths.append(str(item["path"]))
+    return paths
