@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from eloreplay.errors import Differs
+from eloreplay.errors import Differs, EloreplayError
 from eloreplay.options import (
     EXISTING,
     Instant,
@@ -135,9 +135,7 @@ def status(folder: Path, max_age: int | None, as_json: bool) -> None:
     else:
         click.echo(harmless(status_text(found)))
     if too_old:
-        if not as_json:
-            click.echo("eloreplay: what is published is older than --max-age allows", err=True)
-        raise click.exceptions.Exit(1)
+        raise EloreplayError(f"{folder}: what is published is older than --max-age allows")
 
 
 @click.command(epilog="Example: eloreplay runs out/sample")
