@@ -13,6 +13,7 @@ import click
 from eloreplay import __version__
 from eloreplay.cli_night import nightly
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
+from eloreplay.cli_study import calibrate
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.options import (
     EXISTING,
@@ -226,6 +227,7 @@ def expect(first: float, second: float, **options: Any) -> None:
 
 
 cli.add_command(nightly)
+cli.add_command(calibrate)
 
 
 for run_command in RUN_COMMANDS:
