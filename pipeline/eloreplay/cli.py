@@ -14,6 +14,7 @@ from eloreplay import __version__
 from eloreplay.cli_night import nightly
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
 from eloreplay.cli_study import calibrate
+from eloreplay.cli_sweep import fit, sweep
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.options import (
     EXISTING,
@@ -227,6 +228,8 @@ def expect(first: float, second: float, **options: Any) -> None:
 
 
 cli.add_command(nightly)
+cli.add_command(sweep)
+cli.add_command(fit)
 cli.add_command(calibrate)
 
 

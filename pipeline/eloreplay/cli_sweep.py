@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -111,3 +113,77 @@ def _given(games: tuple[str, ...], options: dict[str, Any]) -> tuple[Any, Any, i
         start_ratings=options["start_ratings"],
     )
     return load_ruleset(options["rules"], since_instants(options["since"])), inputs, as_of_us
+
+
+class Bound(click.ParamType[tuple[str, float]]):
+    """NAME=NUMBER."""
+
+    name = "name=number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """The value, or a usage error that shows an example."""
+        if isinstance(value, tuple):
+            return value
+        name, sign, text = value.rpartition("=")
+        try:
+            bound = float(text)
+        except ValueError:
+            bound = math.nan
+        if not sign or not name or not math.isfinite(bound):
+            self.fail(f"{value!r} is not NAME=NUMBER such as divisor=400", param, ctx)
+        return name, bound
+
+
+@click.command()
+@click.argument("games", nargs=-1, required=True)
+@click.option("--rules", required=True, metavar="NAME|FILE", help="The rules as they are: a shipped ruleset or a TOML file.")
+@click.option("--param", "names", multiple=True, required=True, metavar="NAME", help="A number of the rules to fit; up to three.")
+@click.option(
+    "--train-until", required=True, type=Instant(), metavar="INSTANT", help="Fit to the games before, score those from then on."
+)
+@click.option("--from", "low", multiple=True, type=Bound(), metavar="NAME=X", help="Least value; a quarter of the present one.")
+@click.option("--to", "high", multiple=True, type=Bound(), metavar="NAME=X", help="Largest value; four times the present one.")
+@input_options
+@study_options
+@output_options
+def fit(games: tuple[str, ...], **options: Any) -> None:
+    """Find the values of a few numbers of the rules that would have foretold GAMES best, and score them on later games.
+
+    Example: eloreplay fit games/ --rules tavla42 --param k --train-until 2026-07-01
+    """
+    from eloreplay.console import Console
+    from eloreplay.fit import fit as run
+    from eloreplay.fit import ranges
+    from eloreplay.fit_page import page
+    from eloreplay.instants import show_us
+    from eloreplay.settings import find_parameter
+
+    ruleset, inputs, as_of_us = _given(games, options)
+    chosen = [find_parameter(name, ruleset, "--param") for name in options["names"]]
+    looked_for = ranges(ruleset, chosen, dict(options["low"]), dict(options["high"]))
+    with Console(console_mode(options)) as console:
+        result = run(
+            inputs,
+            ruleset,
+            looked_for,
+            as_of_us,
+            options["train_until"],
+            threads=options["threads"] or os.cpu_count() or 1,
+            memory_limit=memory_size(options["memory_limit"]),
+            max_rejected=options["max_rejected"],
+            report=console.report,
+            note=console.note,
+        )
+        if console.mode == "json":
+            console.line({"done": True, **_plain(dataclasses.asdict(result))})
+        else:
+            console.text(page(result, show_us(options["train_until"]) or str(options["train_until"])))
+
+
+def _plain(content: Any) -> Any:
+    """Without numbers that JSON does not have."""
+    if isinstance(content, dict):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

@@ -215,7 +215,8 @@ def _versions(content: dict[str, Any], parameter: Parameter) -> list[dict[str, A
     having = []
     for version in every:
         holder, last = _holder(version, parameter.key)
-        if holder is not None and holder[last] is not None:
+        # Not in it at all: a heavy week that another parameter has just put there, and that still lacks its k.
+        if holder is not None and (last not in holder or holder[last] is not None):
             having.append(version)
     # A heavy week may be put where there was none: into every version with a single k.
     return having or [version for version in every if version["k"] is not None or not parameter.key.startswith("heavy.")]

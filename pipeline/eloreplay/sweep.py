@@ -24,11 +24,11 @@ from eloreplay.settings import Axis, settings
 from eloreplay.study_folder import MANIFEST, study_folder
 from eloreplay.sweep_field import opened, stretches
 from eloreplay.sweep_pass import arms, rate_all, warm_up
-from eloreplay.sweep_table import curves, score_table, scored_part
+from eloreplay.sweep_table import curves, score_table, scored_part, swing_table
 from eloreplay.tables import write_parquet
 
 KIND = "sweep"
-FILES = ("sweep.parquet", "curves.parquet")
+FILES = ("sweep.parquet", "curves.parquet", "swings.parquet")
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ def sweep(
         table = score_table(every, field, axes, options.bootstrap, options.seed)
         write_parquet(table.to_arrow(), folder.new / FILES[0])
         write_parquet(curves(every, field), folder.new / FILES[1])
+        write_parquet(swing_table(every, field), folder.new / FILES[2])
         mapping = inputs.mapping
         manifest = {
             "kind": KIND,

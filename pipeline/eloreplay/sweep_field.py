@@ -21,6 +21,7 @@ from eloreplay.errors import EnvironmentFault, InputRefused
 from eloreplay.events import Events
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door
 from eloreplay.instants import BEGINNING_US
+from eloreplay.keeping import no_players
 from eloreplay.prepare import Recent, Stretch, prepare
 from eloreplay.queries import Database
 from eloreplay.rules import Adjustment, Ruleset
@@ -206,6 +207,7 @@ def opened(
                     f"{refused} of {rows} {what} are refused ({refused / rows:.2%}), more than --max-rejected {max_rejected:.2%} "
                     "allows; nothing was written: eloreplay check says why, or raise --max-rejected"
                 )
+        no_players(database, intake)
         database.create_table("player_index", "player_index")
         database.create_view("rule_inputs", "rule_inputs")
         database.create_view("rule_terms", "rule_terms")

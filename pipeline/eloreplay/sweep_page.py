@@ -39,7 +39,7 @@ def page(out: Path, table: pl.DataFrame, manifest: dict[str, Any]) -> str:
         "",
         *verdict(table, until),
         "",
-        f"All settings are in {out / 'sweep.parquet'}, their curves in {out / 'curves.parquet'}",
+        f"Every setting is a row of {out / 'sweep.parquet'}; curves and swings stand beside it",
     ]
     return "\n".join(lines)
 
@@ -65,6 +65,8 @@ def verdict(table: pl.DataFrame, until: str | None) -> list[str]:
             lines.append("Too few players have met for an interval.")
         elif low <= 0.0 <= high:
             lines.append("These games cannot tell the two apart.")
+    if until and best["rank"] > 1:
+        lines.append(f"On the games scored it stands at rank {best['rank']}.")
     if best["best_share"] is not None:
         lines.append(f"In {best['best_share']:.0%} of the bootstrap's draws it is the best of all.")
     alike = table.filter(~pl.col("chosen") & (pl.col("behind_best_low") <= 0)).height

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eloreplay.errors import InputRefused
+from eloreplay.errors import InputRefused, UsageFault
 from eloreplay.events import INT32_MAX, Events, adjust
 from eloreplay.games import put_rule_versions
 from eloreplay.kernel import ROUND_HALF_AWAY, ROUND_NONE
@@ -28,6 +28,8 @@ from eloreplay.settings import Setting
 from eloreplay.sweep_field import Field, Played, Run
 from eloreplay.sweep_kernel import NEVER_HEAVY, SUMS, SWEEP_STATE, close_weeks, sweep_games
 
+#: Bytes that the ratings of all settings of a pass may take.
+STATE_BYTES = 4 << 30
 #: The compiled loop takes its arguments by position, in groups.
 _rate_games: Callable[..., None] = sweep_games
 
@@ -94,7 +96,16 @@ def _heavy(versions: dict[str, list[Any]]) -> Iterator[tuple[Any, Any]]:
 
 
 def arms(database: Database, field: Field, chosen: Sequence[Setting], scratch: Path) -> list[Arm]:
-    """The settings at the start: divisor and stake of every kind of game by `sql/rule_terms.sql`, and the start ratings."""
+    """The settings at the start: divisor and stake of every kind of game by `sql/rule_terms.sql`, and the start ratings.
+
+    Raises:
+        UsageFault: so many that their ratings would not fit into memory.
+    """
+    if len(chosen) > most_arms(field):
+        raise UsageFault(
+            f"{len(chosen)} settings of {field.index.num_rows} players are too many to be rated side by side; vary fewer values, "
+            f"{most_arms(field)} settings at most"
+        )
     terms = _terms(field, chosen, scratch)
     found = []
     for setting in chosen:
@@ -104,6 +115,11 @@ def arms(database: Database, field: Field, chosen: Sequence[Setting], scratch: P
             state[name] = start[name]
         found.append(Arm(setting, *terms[setting.ruleset.digest], state))
     return found
+
+
+def most_arms(field: Field) -> int:
+    """How many settings can be rated side by side: each holds 40 bytes a player and its sums."""
+    return int(STATE_BYTES // (field.index.num_rows * SWEEP_STATE.itemsize + 2 * SUMS.itemsize))
 
 
 def _terms(field: Field, chosen: Sequence[Setting], scratch: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eloreplay.calibration import Z95
+from eloreplay.scores import logistic
 from eloreplay.sweep_kernel import CARRY, GROUPS, LOGIT_UNITS, SWING_UNITS, UNITS, VOLUMES
 
 #: Fewer groups than this say nothing about how they differ.
@@ -147,37 +148,27 @@ def best_shares(
 
 
 def logit_line(sums: NDArray[Any]) -> tuple[float, float]:
-    """Slope and intercept of the favourites' results on the logit of what they were expected to score, by maximum likelihood.
+    """Slope and intercept of the favourites' results on the logit of what they were expected to score (`scores.logistic`).
 
     Args:
         sums: a record of `SUMS`; the logits stand in bins of 1/128 with their own means.
 
     Returns:
-        (slope, intercept); NaN where the results cannot tell (fewer than two bins, or favourites that always won).
+        (slope, intercept); NaN where the results cannot tell (one bin only, or favourites that always won).
     """
     held = sums["logit_games"] > 0
     games = sums["logit_games"][held].astype(np.float64)
-    wins = sums["logit_half_wins"][held] / 2.0
-    logit = sums["logit_sum"][held] / LOGIT_UNITS / games
-    if len(games) < 2 or wins.sum() in (0.0, games.sum()):
+    logit = sums["logit_sum"][held] / LOGIT_UNITS / np.maximum(games, 1.0)
+    fit = logistic([np.ones_like(logit), logit], games, sums["logit_half_wins"][held] / 2.0)
+    if fit is None:
         return NOTHING, NOTHING
-    slope, intercept = 1.0, 0.0
-    for _ in range(50):
-        rate = 1.0 / (1.0 + np.exp(-np.clip(slope * logit + intercept, -500, 500)))
-        weight = games * rate * (1.0 - rate)
-        left = wins - games * rate
-        a, b, c = float((weight * logit * logit).sum()), float((weight * logit).sum()), float(weight.sum())
-        determinant = a * c - b * b
-        if determinant <= 1e-12 * a * c:
-            return NOTHING, NOTHING
-        u, v = float((left * logit).sum()), float(left.sum())
-        step, shift = (c * u - b * v) / determinant, (a * v - b * u) / determinant
-        slope, intercept = slope + step, intercept + shift
-        if not (math.isfinite(slope) and abs(slope) < 1e6):
-            return NOTHING, NOTHING
-        if abs(step) < 1e-12 * max(1.0, abs(slope)) and abs(shift) < 1e-12:
-            break
-    return slope, intercept
+    return float(fit.coefficients[1]), float(fit.coefficients[0])
+
+
+def swings(sums: NDArray[Any]) -> list[tuple[int, int, float]]:
+    """By volume of a week (`VOLUMES`): least games, weeks, and the mean distance in points that it moved a player (NaN: none)."""
+    rows = zip(VOLUMES, sums["swing_weeks"].tolist(), sums["swing"].tolist(), strict=True)
+    return [(games, weeks, units / SWING_UNITS / weeks if weeks else NOTHING) for games, weeks, units in rows]
 
 
 def swing(sums: NDArray[Any], *, heavy: bool) -> float:

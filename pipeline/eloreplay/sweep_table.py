@@ -15,7 +15,7 @@ from eloreplay import calibration
 from eloreplay.instants import BEGINNING_US
 from eloreplay.settings import Axis, Setting, spell
 from eloreplay.sweep_field import Field
-from eloreplay.sweep_kernel import GAP_BINS, GAP_WIDTH, GROUPS
+from eloreplay.sweep_kernel import GAP_BINS, GAP_WIDTH, GROUPS, VOLUMES
 from eloreplay.sweep_pass import Arm
 from eloreplay.sweep_scores import (
     Estimate,
@@ -28,6 +28,7 @@ from eloreplay.sweep_scores import (
     logit_line,
     mean_loss,
     swing,
+    swings,
 )
 
 #: Who has played in so many days before the last rated game of his pool is active, as in the table `summary`.
@@ -165,3 +166,16 @@ def curves(every: Sequence[Arm], field: Field) -> pa.Table:
         )
         frames.append(calibration.rates(counts, pool=False).insert_column(0, pl.Series("setting", [number] * GAP_BINS, pl.Int32)))
     return pl.concat(frames).to_arrow()
+
+
+def swing_table(every: Sequence[Arm], field: Field) -> pa.Table:
+    """How far a calendar week moved a player, by setting and by the week's games: setting, games_from, games_to, weeks, swing."""
+    part = scored_part(field)
+    ends = [*(games - 1 for games in VOLUMES[1:]), None]
+    rows = [
+        {"setting": number, "games_from": games, "games_to": end, "weeks": weeks, "swing": moved}
+        for number, arm in enumerate(every)
+        for (games, weeks, moved), end in zip(swings(arm.sums[part]), ends, strict=True)
+    ]
+    types = {"setting": pl.Int32, "games_from": pl.Int32, "games_to": pl.Int32, "weeks": pl.Int64, "swing": pl.Float64}
+    return pl.DataFrame(rows, schema=types).with_columns(pl.col("swing").fill_nan(None)).to_arrow()
