@@ -70,7 +70,7 @@ players as (
         slice_value,
         player,
         -- Each game stands under both of its players.
-        1.0 / greatest(0.5, 1.0 - 2.0 * sum(games) / sum(sum(games)) over (partition by pool, slice_value)) as correction,
+        1.0 / greatest(0.5, 1.0 - 2 * cast(sum(games) as double) / sum(sum(games)) over (partition by pool, slice_value)) as correction,
         sum(s0) as s0,
         sum(s1) as s1,
         sum(s2) as s2,

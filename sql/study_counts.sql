@@ -3,6 +3,7 @@
 -- Inputs: study_games (the view); study_months; study_versions.
 -- A slice whose column the rules do not use has no rows: its column is NULL in every game.
 -- All sums are of integers (see sql/study_games.sql for their units): no order of threads can show in them, and months add up.
+-- half_logit_sum: of the logit times the half points, so that within a cell no result is taken for another game's.
 -- The games are grouped three or four times only, under short keys; the other slices are sums over those groups.
 with versions as (
     select count(*) as total
@@ -43,6 +44,7 @@ grouped as materialized (
         sum(half_points) as half_points,
         sum(expected_units) as expected_sum,
         sum(logit_units) as logit_sum,
+        sum(half_points * logit_units) as half_logit_sum,
         sum(loss_units) as loss_sum,
         sum(squared_units) as squared_sum
     from keyed
@@ -99,6 +101,7 @@ select
     cast(sum(sliced.half_points) as bigint) as half_points,
     cast(sum(sliced.expected_sum) as decimal(38, 0)) as expected_sum,
     cast(sum(sliced.logit_sum) as decimal(38, 0)) as logit_sum,
+    cast(sum(sliced.half_logit_sum) as decimal(38, 0)) as half_logit_sum,
     cast(sum(sliced.loss_sum) as decimal(38, 0)) as loss_sum,
     cast(sum(sliced.squared_sum) as decimal(38, 0)) as squared_sum
 from sliced

@@ -27,7 +27,7 @@ with rated as (
         coalesce(timeline.winner_recent_games >= study_versions.heavy_games, false) as winner_heavy,
         coalesce(timeline.loser_recent_games >= study_versions.heavy_games, false) as loser_heavy,
         timeline.winner_k <> timeline.loser_k as unequal_k,
-        cast(round((timeline.winner_change + timeline.loser_change) * 1099511627776.0) as hugeint) as net_units
+        cast(round((cast(timeline.winner_change as double) + timeline.loser_change) * 1099511627776.0) as hugeint) as net_units
     from timeline
     inner join study_months
         on
@@ -100,7 +100,7 @@ active as materialized (
         month_index,
         version_index,
         count(*) as players,
-        sum(cast(round(rating * 1099511627776.0) as hugeint)) as rating_sum,
+        sum(cast(round(cast(rating as double) * 1099511627776.0) as hugeint)) as rating_sum,
         quantile_cont(cast(rating as double), [0.25, 0.5, 0.75]) as q
     from standing
     group by month_index, version_index

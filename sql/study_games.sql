@@ -7,7 +7,8 @@
 -- half_points: what the favourite got (2 win, 1 draw, 0 loss). Units of 2^-40, so that all sums are of integers and no order of threads
 --   can show: expected_units (the favourite's expected score), logit_units (its logit), loss_units (log loss), squared_units (Brier).
 -- Expected scores are kept 2^-52 away from 0 and 1, where a logit ends.
--- cell: the logit on a grid of 1/256; games of one cell are as good as one expected score to the fits. -1 without a favourite.
+-- cell: the logit on a grid of 1/256; games of one cell are as good as one expected score to the fits (a slope is
+--   off by less than a hundred-thousandth of itself). -1 without a favourite.
 -- gap, gap_bin, probability_bin: as in sql/favourite_counts.sql.
 -- decile: of the favourite's rating in its month (of the winner's without a favourite). experience: 0 to 3, by the lesser number of
 --   games before: under 20, 100, 500, more. winner_heavy, loser_heavy: his k is the reduced one of a heavy week.

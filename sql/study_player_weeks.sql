@@ -47,7 +47,7 @@ select
     count(*) filter (where sides.recent_games >= study_versions.heavy_games) as heavy_games,
     sum(sides.half_points) as half_points,
     sum(cast(round(sides.expected * 1099511627776.0) as bigint)) as expected_sum,
-    sum(cast(round(sides.change * 1099511627776.0) as hugeint)) as points_sum,
+    sum(cast(round(cast(sides.change as double) * 1099511627776.0) as hugeint)) as points_sum,
     min(sides.seq) as first_seq,
     arg_min(sides.rating, sides.seq) as first_rating,
     arg_min(sides.games_before, sides.seq) as first_games,

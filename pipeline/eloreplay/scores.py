@@ -38,6 +38,7 @@ class Cells:
         points: what the favourites got, a draw half; of a cell without a favourite, half a point a game.
         expected: sum of the favourites' expected scores.
         logit: sum of their logits.
+        point_logit: sum of logit times points.
         loss: sum of the log losses.
         squared: sum of the Brier scores.
         divisor: of the rule version.
@@ -49,6 +50,7 @@ class Cells:
     points: Floats
     expected: Floats
     logit: Floats
+    point_logit: Floats
     loss: Floats
     squared: Floats
     divisor: Floats
@@ -89,25 +91,24 @@ class Fit:
         return value, value - spread, value + spread
 
 
-def logistic(columns: list[Floats], games: Floats, points: Floats) -> Fit | None:
+def logistic(columns: list[Floats], games: Floats, totals: list[float]) -> Fit | None:
     """Maximum likelihood of `P(favourite wins) = 1 / (1 + exp(-(columns · coefficients)))` by Newton's method.
 
     Draws are half a win, the likelihood then a quasi-likelihood (Papke and Wooldridge 1996, J. Appl. Econometrics 11: 619-632).
     None when there is no single finite best: no games, columns that do not differ, results that are separated.
 
     Args:
-        columns: what the result is fitted on, one array a column.
+        columns: what the result is fitted on, one array a column, a cell's mean.
         games: of each cell.
-        points: what the favourites got.
+        totals: sum over games of result times column, for each column: exact, also where a cell's games differ a little.
     """
     if not len(games):
         return None
-    matrix = np.stack(columns, axis=1)
+    matrix, target = np.stack(columns, axis=1), np.array(totals)
     at = np.zeros(matrix.shape[1])
 
     def likelihood(coefficients: Floats) -> float:
-        line = matrix @ coefficients
-        return float(points @ line - games @ np.logaddexp(0.0, line))
+        return float(target @ coefficients - games @ np.logaddexp(0.0, matrix @ coefficients))
 
     best = likelihood(at)
     for _ in range(STEPS):
@@ -117,7 +118,7 @@ def logistic(columns: list[Floats], games: Floats, points: Floats) -> Fit | None
         scale = np.sqrt(np.diag(information))
         if not (scale > 0).all() or np.linalg.cond(information / np.outer(scale, scale)) > 1e10:
             return None
-        step = np.linalg.solve(information, matrix.T @ (points - games * rate))
+        step = np.linalg.solve(information, target - matrix.T @ (games * rate))
         if np.abs(step).max() <= 1e-11 * (1.0 + np.abs(at).max()):
             return Fit(at + step, np.asarray(np.linalg.inv(information), np.float64))
         for _ in range(STEPS):
@@ -137,7 +138,7 @@ def calibration_fit(cells: Cells) -> Fit | None:
     A slope of 1 with intercept 0 is a curve that tells the truth; a slope below 1 promises the favourites too much.
     """
     logit = cells.logit / cells.games
-    return logistic([np.ones_like(logit), logit], cells.games, cells.points)
+    return logistic([np.ones_like(logit), logit], cells.games, [math.fsum(cells.points), math.fsum(cells.point_logit)])
 
 
 def divisor_fit(cells: Cells) -> Fit | None:
@@ -146,7 +147,8 @@ def divisor_fit(cells: Cells) -> Fit | None:
     Logit · divisor is what the rule's formula divides, times ln 10: the gap in points (times the match length's root, where the
     rules have it). So games of versions with different divisors have one fit.
     """
-    return logistic([cells.logit / cells.games * cells.divisor / SCALE], cells.games, cells.points)
+    scale = cells.divisor / SCALE
+    return logistic([cells.logit / cells.games * scale], cells.games, [math.fsum(cells.point_logit * scale)])
 
 
 def fitted_divisor(fit: Fit | None, covariance: Floats | None = None) -> tuple[float | None, float | None, float | None]:

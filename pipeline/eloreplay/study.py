@@ -38,7 +38,7 @@ SUMMARY_SCHEMA: dict[str, Any] = {
     "high": pl.Float64,
     "games": pl.Int64,
 }
-SUMS = ("games", "draws", "half_points", "expected_sum", "logit_sum", "loss_sum", "squared_sum")
+SUMS = ("games", "draws", "half_points", "expected_sum", "logit_sum", "half_logit_sum", "loss_sum", "squared_sum")
 KEYS = ("pool", "slice", "slice_value")
 
 
@@ -207,6 +207,7 @@ def slices(sums: pl.DataFrame) -> Iterator[tuple[tuple[Any, str, str], Cells]]:
         "probability_bin": pl.col("probability_bin").cast(pl.Int64).fill_null(-1),
     }
     floats |= {name: pl.col(f"{name}_sum").cast(pl.Float64) / FIXED_POINT for name in ("expected", "logit", "loss", "squared")}
+    floats["point_logit"] = pl.col("half_logit_sum").cast(pl.Float64) / (2 * FIXED_POINT)
     frame = sums.select(*KEYS, **floats)
     for key, part in frame.group_by(KEYS, maintain_order=True):
         yield (key[0], str(key[1]), str(key[2])), Cells(**{name: part[name].to_numpy() for name in floats})
