@@ -105,7 +105,7 @@ def ranges(ruleset: Ruleset, chosen: Sequence[Parameter], low: dict[str, float],
     """
     names = [parameter.name for parameter in chosen]
     if not 1 <= len(names) <= len(FIRST_POINTS):
-        raise UsageFault(f"--param is needed one to {len(FIRST_POINTS)} times, {len(names)} were given")
+        raise UsageFault(f"--param is needed 1 to {len(FIRST_POINTS)} times, {len(names)} were given")
     for name in names:
         if names.count(name) > 1:
             raise UsageFault(f"--param {name} is given twice")
