@@ -125,7 +125,8 @@ def _of_failure(error: BaseException) -> dict[str, Any]:
 
 def of_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     """What a published run's line says of it."""
-    return {"run": manifest.get("run"), **{key: manifest.get(key) for key in FROM_MANIFEST}}
+    found = {"run": manifest.get("run"), **{key: manifest.get(key) for key in FROM_MANIFEST}}
+    return found | ({"rollback_of": manifest["rollback_of"]} if "rollback_of" in manifest else {})
 
 
 def repair(root: Path) -> None:

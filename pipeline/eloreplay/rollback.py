@@ -134,7 +134,7 @@ def rollback(out: Path, number: int, note: Callable[[str], None], dry_run: bool 
             published = _publish(folder)
         finally:
             folder.clean()
-        entry |= {**journal.of_manifest(manifest), "rollback_of": plan.source}
+        entry |= journal.of_manifest(manifest)
         with contextlib.suppress(EloreplayError):
             archive_board(out, published)
     return plan
