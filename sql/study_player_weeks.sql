@@ -53,7 +53,7 @@ select
     arg_min(sides.games_before, sides.seq) as first_games,
     max(sides.seq) as last_seq,
     max(sides.played_at) as last_at,
-    arg_max(sides.rating + sides.change, sides.seq) as last_rating
+    arg_max(cast(sides.rating as double) + sides.change, sides.seq) as last_rating
 from sides
 inner join study_versions on sides.rule_version = study_versions.rule_version
 group by all

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -62,6 +61,9 @@ class _Figures:
         row = self.rows.get((statistic, *key))
         return None if row is None else row["value"]
 
+    def games(self, statistic: str) -> int:
+        return int(self.rows[(statistic, "all", "")]["games"] or 0)
+
     def text(self, statistic: str, form: str, key: tuple[str, str] = ("all", ""), interval: bool = True) -> str:
         row = self.rows.get((f"{statistic}_cluster", *key)) or self.rows.get((statistic, *key))
         if row is None or (row["value"] is None and row["low"] is None):
@@ -114,7 +116,8 @@ def _divisor(figures: _Figures) -> str:
 
 def _slice(figures: _Figures, name: str) -> list[str]:
     values = figures.values(name)
-    if not values:
+    if len(values) < 2:
+        # One value is the whole over again.
         return []
     shown = values[-SHOWN:] if name == "month" else values[:SHOWN]
     width = max(8, *(len(printable(value)) for value in shown))
@@ -134,10 +137,12 @@ def _slice(figures: _Figures, name: str) -> list[str]:
 
 
 def _strongest(figures: _Figures) -> list[str]:
+    sides = 2 * (figures.value("games") or 0)
     lines = [
         f"  {title:<24}expected {figures.text(f'{name}_expected_rate', '.2%')}, real {figures.text(f'{name}_real_rate', '.2%')}"
         for name, title in (("strongest_decile", "top tenth of ratings"), ("strongest_100", "first 100 of the month"))
-        if figures.value(f"{name}_real_rate") is not None
+        # Where everybody is among the first hundred they win half of their games, as everybody does.
+        if figures.value(f"{name}_real_rate") is not None and figures.games(f"{name}_real_rate") < 0.9 * sides
     ]
     return ["", "The strongest players, in all their games", *lines] if lines else []
 
@@ -151,7 +156,7 @@ def _weeks(figures: _Figures) -> list[str]:
         key = ("week", value)
         lines.append(
             f"  {value:<16}{figures.text('weekly_swing', ',.1f', key):>9} points  "
-            f"{figures.value('player_weeks', key):>11,.0f} weeks"
+            f"{figures.value('player_weeks', key):>11,.0f} player-weeks"
         )
     return lines
 
@@ -159,10 +164,13 @@ def _weeks(figures: _Figures) -> list[str]:
 def _pool(figures: _Figures) -> list[str]:
     if figures.value("active_players") is None:
         return []
-    shares: dict[str, Any] = {name: figures.text(f"reduced_k_{name}_share", ".2%", interval=False) for name in ("games", "sides")}
+    games, sides = (figures.text(f"reduced_k_{name}_share", ".2%", interval=False) for name in ("games", "sides"))
+    reduced = (
+        [f"  k was reduced in {games} of the games, for {sides} of the sides"] if figures.value("reduced_k_games_share") else []
+    )
     return [
         "",
-        f"  k was reduced in {shares['games']} of the games, for {shares['sides']} of the sides",
+        *reduced,
         f"  points created {figures.text('points_created', '+,.0f')}, by games of unequal k "
         f"{figures.text('points_created_by_unequal_k', '+,.0f')}",
         f"  active at the end: {figures.value('active_players'):,.0f} players, "

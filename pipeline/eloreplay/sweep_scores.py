@@ -159,7 +159,8 @@ def logit_line(sums: NDArray[Any]) -> tuple[float, float]:
     held = sums["logit_games"] > 0
     games = sums["logit_games"][held].astype(np.float64)
     logit = sums["logit_sum"][held] / LOGIT_UNITS / np.maximum(games, 1.0)
-    fit = logistic([np.ones_like(logit), logit], games, sums["logit_half_wins"][held] / 2.0)
+    points = sums["logit_half_wins"][held] / 2.0
+    fit = logistic([np.ones_like(logit), logit], games, [math.fsum(points), math.fsum(points * logit)])
     if fit is None:
         return NOTHING, NOTHING
     return float(fit.coefficients[1]), float(fit.coefficients[0])

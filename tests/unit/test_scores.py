@@ -226,3 +226,20 @@ def test_versions_with_different_divisors_have_one_fit_in_points(tmp_path: Path)
         slope = one(summary, "slope", "version", version)
         assert slope["low"] < divisor / 1000 < slope["high"]
     assert summary.filter(statistic="divisor", slice="all").is_empty()
+
+
+@pytest.mark.parametrize(
+    ("rows", "slope", "divisor"),
+    [
+        # Favourites of large gaps lost and of small ones won, without exception: no finite slope, but a divisor.
+        ([(1510, 1500, False)] * 30 + [(1500, 1700, False)], False, True),
+        ([(1600, 1500, False)] * 4 + [(1650, 1500, False)] * 3, False, False),
+        # All lost: no slope; and no divisor, for nothing above 0 is flat enough.
+        ([(1500, 1600, False)] * 4 + [(1500, 1650, False)] * 3, False, False),
+        ([(1600, 1500, False)] * 4 + [(1650, 1500, False)] * 3 + [(1500, 1620, False)], True, True),
+    ],
+)
+def test_separated_results_have_no_slope(tmp_path: Path, rows: list[tuple[int, int, bool]], slope: bool, divisor: bool) -> None:
+    _, summary = studied(games(*rows), tmp_path)
+    assert summary.filter(statistic="slope", slice="all").is_empty() is not slope
+    assert summary.filter(statistic="fitted_divisor", slice="all")["value"].drop_nulls().is_empty() is not divisor
