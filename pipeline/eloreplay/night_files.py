@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eloreplay.chunks import DAY_US
 from eloreplay.errors import InputRefused
 from eloreplay.games import input_record
 from eloreplay.sources import Source, file_digest
@@ -75,7 +74,7 @@ def known_sources(manifest: Mapping[str, Any]) -> dict[Path, Source]:
 def compare_files(
     manifest: Mapping[str, Any],
     found: list[Source],
-    last_days: Mapping[int, int],
+    last_instants: Mapping[int, int],
     next_file: int,
     allow_missing: bool,
     sealed_before_us: int | None,
@@ -88,7 +87,7 @@ def compare_files(
     Args:
         manifest: of the published run.
         found: the files of now.
-        last_days: number of a file to the last UTC day of its rows.
+        last_instants: number of a file to the last instant of its rows, microseconds.
         next_file: the number for the first new file.
         allow_missing: take the rows of a vanished file out instead of refusing.
         sealed_before_us: a vanished file all of whose rows are older was archived: its stored rows stay.
@@ -128,8 +127,8 @@ def compare_files(
 
     missing = []
     for number, record in vanished.items():
-        last = last_days.get(number)
-        sealed = sealed_before_us is not None and (last is None or (last + 1) * DAY_US <= sealed_before_us)
+        last = last_instants.get(number)
+        sealed = sealed_before_us is not None and (last is None or last < sealed_before_us)
         if record.get("archived") or sealed:
             night.records[number] = {**record, "archived": True}
         else:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from eloreplay.chunks import DAY_US, FOLD, Chunk, Fold
-from eloreplay.games import resolve_copies
+from eloreplay.games import Intake, resolve_copies
 from eloreplay.instants import BEGINNING_US
-from eloreplay.queries import Database
+from eloreplay.queries import Database, all_columns
 from eloreplay.rowstore import chunks_with, files_sql, key_check, rows_path, undated_path
 from eloreplay.rules import Ruleset
 
@@ -49,19 +48,24 @@ class RowChanges:
 class Stored:
     """The stored rows of the published run, shown to queries as the view `stored_rows`."""
 
-    def __init__(self, database: Database, run: Path, fold: Fold) -> None:
+    def __init__(self, database: Database, run: Path, fold: Fold, intake: Intake) -> None:
         self._database, self._run, self._fold = database, run, fold
+        player = intake.player_id_type
+        ids = {"pool": intake.pool_type, "game_id": intake.game_id_type, "winner_id": player, "loser_id": player}
+        self._columns = all_columns(ids)
 
     def show(self, chunks: Iterable[Chunk], undated: bool) -> None:
         """Show the rows of these chunks, and perhaps those that belong to none."""
         parts = []
         dated = [rows_path(self._run, chunk) for chunk in chunks if chunk.rows]
         if dated:
-            parts.append(f"select *, true as is_dated from read_parquet({files_sql(dated)}, hive_partitioning = false)")
+            parts.append(
+                f"select {self._columns}, true as is_dated from read_parquet({files_sql(dated)}, hive_partitioning = false)"
+            )
         if undated or not parts:
             parts.append(
-                f"select *, false as is_dated from read_parquet({files_sql([undated_path(self._run)])}, hive_partitioning = false)"
-                + ("" if undated else " limit 0")
+                f"select {self._columns}, false as is_dated from "
+                f"read_parquet({files_sql([undated_path(self._run)])}, hive_partitioning = false)" + ("" if undated else " limit 0")
             )
         self._database.execute("create or replace temp view stored_rows as " + " union all by name ".join(parts))
 
@@ -186,7 +190,7 @@ def stage_recut(database: Database, stored: Stored, recut: Sequence[tuple[int, i
 
 
 def first_instants(
-    database: Database, stored: Stored, run: Path, fold: Fold, ruleset: Ruleset, before_us: int, as_of_us: int
+    database: Database, stored: Stored, run: Path, fold: Fold, intake: Intake, ruleset: Ruleset, before_us: int, as_of_us: int
 ) -> dict[str, int]:
     """Where something else than a row changed: reason to the first instant that it concerns, microseconds.
 
@@ -195,22 +199,23 @@ def first_instants(
         stored: the stored rows.
         run: the published run.
         fold: what it keeps.
+        intake: what came through the door: its types of ids.
         ruleset: the rules.
         before_us: as-of of the published run.
         as_of_us: as-of of this one.
     """
     found: dict[str, int] = {}
-    if _differ(database, run, "start_ratings"):
+    player, pool_type = intake.player_id_type, intake.pool_type
+    if _differ(database, run, "start_ratings", {"pool": pool_type, "player_id": player}):
         found["start ratings"] = BEGINNING_US
-    concerned = _concerned(database, stored, run)
+    concerned = _concerned(database, stored, run, player)
     if concerned is not None:
         found["aliases or exclusions"] = concerned
     awards = files_sql([run / "awards.parquet"])
     columns = {row[0] for row in database.connection.execute(f"describe select * from read_parquet({awards})").fetchall()}
     pool = "" if "pool" in columns else "'' as pool, "
-    database.execute(
-        f"create or replace temp view awards_before as select {pool}* from read_parquet({awards}, hive_partitioning = false)"
-    )
+    columns_sql = all_columns({"award_id": intake.award_id_type, "player_id": player})
+    database.execute(f"create or replace temp view awards_before as select {pool}{columns_sql} from read_parquet({awards})")
     ((award_us,),) = database.rows("award_difference")
     if award_us is not None:
         found["awards"] = award_us
@@ -227,24 +232,28 @@ def first_instants(
     return found
 
 
-def _differ(database: Database, run: Path, name: str) -> bool:
-    path = files_sql([run / FOLD / f"{name}.parquet"])
+def _differ(database: Database, run: Path, name: str, types: dict[str, str]) -> bool:
+    before = f"select {all_columns(types)} from read_parquet({files_sql([run / FOLD / f'{name}.parquet'])})"
+    now = f"select {all_columns(types)} from {name}"
     ((rows,),) = database.connection.execute(
-        f"select count(*) from ((select * from {name} except all select * from read_parquet({path})) union all "
-        f"(select * from read_parquet({path}) except all select * from {name}))"
+        f"select count(*) from (({now} except all {before}) union all ({before} except all {now}))"
     ).fetchall()
     return bool(rows)
 
 
-def _concerned(database: Database, stored: Stored, run: Path) -> int | None:
+def _concerned(database: Database, stored: Stored, run: Path, player: str) -> int | None:
     """The first game of the players whose aliases or exclusion changed; None when nothing changed or they have none."""
-    concerned: dict[str, Any] = {"concerned_ids": ("aliases", "alias_id"), "concerned_players": ("excluded", "player_id")}
+    concerned = {
+        "concerned_ids": ("aliases", "alias_id", {"alias_id": player, "player_id": player}),
+        "concerned_players": ("excluded", "player_id", {"player_id": player}),
+    }
     changed = 0
-    for table, (name, column) in concerned.items():
-        before = f"read_parquet({files_sql([run / FOLD / f'{name}.parquet'])})"
+    for table, (name, column, types) in concerned.items():
+        before = f"select {all_columns(types)} from read_parquet({files_sql([run / FOLD / f'{name}.parquet'])})"
+        now = f"select {all_columns(types)} from {name}"
         database.execute(
             f"create or replace table {table} as select distinct {column} as player_id from "
-            f"((select * from {name} except select * from {before}) union all (select * from {before} except select * from {name}))"
+            f"(({now} except {before}) union all ({before} except {now}))"
         )
         ((rows,),) = database.connection.execute(f"select count(*) from {table}").fetchall()
         changed += rows

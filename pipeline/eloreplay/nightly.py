@@ -42,7 +42,7 @@ from eloreplay.night_files import NightFiles, compare_files, game_records, known
 from eloreplay.night_rows import RowChanges, Stored, find_changes, first_instants, stage_recut
 from eloreplay.prepare import Recent
 from eloreplay.publish import read_manifest
-from eloreplay.queries import Database, sql_text
+from eloreplay.queries import Database, all_columns, sql_text
 from eloreplay.rating import initial_state, warm_up
 from eloreplay.reader import TypeLedger
 from eloreplay.replay import Replay, Start, nothing_before, number_players, replay
@@ -51,6 +51,7 @@ from eloreplay.run import BYTES_A_ROW, BYTES_A_RUN, Clock, RunOptions, RunResult
 from eloreplay.sources import OUTPUT_MARKER, Source, file_digest, refuse_changed
 from eloreplay.states import restore, state_path
 from eloreplay.store import OutputFolder, current_run, database_home, hold
+from eloreplay.tables import ARROW_TYPES
 
 #: Shares of games restated and of players moved that a night may have without being asked for; and so many are never too many.
 MAX_RESTATED, MAX_MOVED, NEVER_TOO_MANY = 0.01, 0.05, 10
@@ -202,12 +203,18 @@ class _Night:
         self.report("looking at files", 0, 0)
         found = find_inputs(self.inputs, known_sources(self.manifest))
         files = compare_files(
-            self.manifest, found["games"], self._last_days(), self.fold.next_file, self.night.allow_missing, self.sealed_before_us
+            self.manifest,
+            found["games"],
+            self._last_instants(),
+            self.fold.next_file,
+            self.night.allow_missing,
+            self.sealed_before_us,
         )
         for text in files.notes:
             self.note(text)
         side = self._side_records(found)
         if self._is_the_same(files, side):
+            self._stop_if_stale(0)
             run = RunResult(self.before, self.manifest)
             return NightResult(run, False, {"nothing_new": True, "as_of": show_us(self.as_of_us)}, None)
         rows = sum(source.rows for source in files.to_read)
@@ -233,12 +240,12 @@ class _Night:
             finally:
                 database.close()
 
-    def _last_days(self) -> dict[int, int]:
-        """The last UTC day of each file's rows."""
+    def _last_instants(self) -> dict[int, int]:
+        """The last instant of each file's rows that belong to a chunk of time, microseconds."""
         with (self.before / FOLD / "file_days.parquet").open("rb") as file:
-            table = pq.read_table(file, columns=["file_no", "day"])
-        rows = table.filter(pa.compute.is_valid(table["day"])).group_by("file_no").aggregate([("day", "max")])
-        return dict(zip(rows["file_no"].to_pylist(), rows["day_max"].to_pylist(), strict=True))
+            table = pq.read_table(file, columns=["file_no", "day", "last_us"])
+        rows = table.filter(pa.compute.is_valid(table["day"])).group_by("file_no").aggregate([("last_us", "max")])
+        return dict(zip(rows["file_no"].to_pylist(), rows["last_us_max"].to_pylist(), strict=True))
 
     def _side_records(self, found: dict[str, list[Source]]) -> list[dict[str, Any]]:
         """The side tables as the manifest lists them; they are few rows and are read every night."""
@@ -271,7 +278,7 @@ class _Night:
         with ThreadPoolExecutor(1) as compiler:
             compiled = compiler.submit(warm_up, self.ruleset)
             intake = self._read(work.database, found, files)
-            changes, instants = self._compare(work.database, files)
+            changes, instants = self._compare(work.database, intake, files)
             plan = self._plan(work.database, changes, instants)
             compile_s = compiled.result()
         intake.inputs = [record for _, record in sorted(files.records.items())] + side
@@ -282,11 +289,11 @@ class _Night:
         before = look_back(database, self.before, self.manifest, intake, self.ruleset, work.pool)
         self._number_known_players(database, intake)
         index = number_players(database)
-        start = self._start(work, plan, index)
+        start = self._start(work, intake, plan, index)
         database.create_view("rule_inputs", "rule_inputs")
-        self._show_timeline(database, "timeline_before", self.fold.chunks[len(plan.kept) :])
+        self._show_timeline(database, intake, self.fold.chunks[len(plan.kept) :])
         restated = self._restated(database, before, plan.from_us, instants)
-        self._stop_if_stale(restated)
+        self._stop_if_stale(restated["new_games"])
         self._stop_if_restated(restated)
         result = replay(
             database,
@@ -345,13 +352,15 @@ class _Night:
         judge_awards(database, intake)
         return intake
 
-    def _compare(self, database: Database, files: NightFiles) -> tuple[RowChanges, dict[str, int]]:
+    def _compare(self, database: Database, intake: Intake, files: NightFiles) -> tuple[RowChanges, dict[str, int]]:
         """What changed in the rows and in everything else."""
         self.report("comparing rows", 0, 0)
         database.execute("create or replace table what_if_voided as select game_id from staged limit 0")
-        stored = Stored(database, self.before, self.fold)
+        stored = Stored(database, self.before, self.fold, intake)
         changes = find_changes(database, stored, self.before, self.fold, files.rewritten)
-        instants = first_instants(database, stored, self.before, self.fold, self.ruleset, self.manifest["as_of_us"], self.as_of_us)
+        instants = first_instants(
+            database, stored, self.before, self.fold, intake, self.ruleset, self.manifest["as_of_us"], self.as_of_us
+        )
         if changes.first_us is not None:
             instants["games"] = changes.first_us
         return changes, instants
@@ -379,7 +388,7 @@ class _Night:
     def _judge(self, work: Work, intake: Intake, files: NightFiles, changes: RowChanges, plan: _Plan) -> list[Chunk]:
         """Judge the rows of the chunks that are made anew, and keep them; returns these chunks."""
         database = work.database
-        stage_recut(database, Stored(database, self.before, self.fold), plan.recut, changes)
+        stage_recut(database, Stored(database, self.before, self.fold, intake), plan.recut, changes)
         database.create_view("judged", "judged")
         database.create_view("kept_rows", "kept_rows")
         intake.days = judged_days(database)
@@ -421,10 +430,12 @@ class _Night:
         path = self.before / FOLD / "players.parquet"
         with path.open("rb") as file:
             known = pq.read_table(file)
+        ids = {"pool": ARROW_TYPES[intake.pool_type], "player_id": ARROW_TYPES[intake.player_id_type]}
+        known = known.cast(pa.schema(list(ids.items())))
         known = known.append_column("player_index", pa.array(np.arange(len(known), dtype=np.int32)))
         database.put("known_players", known)
 
-    def _start(self, work: Work, plan: _Plan, index: pa.Table) -> Start:
+    def _start(self, work: Work, intake: Intake, plan: _Plan, index: pa.Table) -> Start:
         """The ratings before the first chunk that is rated again."""
         database = work.database
         kept = [chunk for chunk in plan.kept if chunk.games]
@@ -441,7 +452,7 @@ class _Night:
         recent = Recent.nothing()
         if window_us is not None:
             since_us = max(settled_us - window_us, BEGINNING_US)
-            self._show_timeline(database, "timeline_before", [chunk for chunk in kept if chunk.to_us > since_us])
+            self._show_timeline(database, intake, [chunk for chunk in kept if chunk.to_us > since_us])
             rows = database.arrow("recent_games", {"from_us": since_us})
             recent = Recent(
                 np.array(rows["played_us"].to_numpy(), np.int64),
@@ -451,8 +462,8 @@ class _Night:
         seq = sum(chunk.games for chunk in kept)
         return Start(state, index, seq, len(kept), recent, settled_us, since_full, awards.slice(0, settled))
 
-    def _show_timeline(self, database: Database, view: str, chunks: Sequence[Chunk]) -> None:
-        """Show the published timeline of these chunks as a view."""
+    def _show_timeline(self, database: Database, intake: Intake, chunks: Sequence[Chunk]) -> None:
+        """Show the published timeline of these chunks as the view `timeline_before`."""
         names = [chunk.timeline for chunk in chunks if chunk.timeline is not None]
         if not names:
             names = sorted(path.name for path in (self.before / "timeline").glob("*.parquet"))[:1]
@@ -461,8 +472,11 @@ class _Night:
             tail = ""
         pool = "" if self.inputs.pool is not None else "'' as pool, "
         paths = files_sql([self.before / "timeline" / name for name in names])
+        player = intake.player_id_type
+        columns = all_columns({"game_id": intake.game_id_type, "winner_id": player, "loser_id": player})
         database.execute(
-            f"create or replace temp view {view} as select {pool}* from read_parquet({paths}, hive_partitioning = false){tail}"
+            f"create or replace temp view timeline_before as select {pool}{columns} from "
+            f"read_parquet({paths}, hive_partitioning = false){tail}"
         )
 
     def _restated(self, database: Database, before: Before, from_us: int, instants: dict[str, int]) -> dict[str, Any]:
@@ -483,11 +497,11 @@ class _Night:
             "reasons": {reason: show_us(us) for reason, us in sorted(instants.items())},
         }
 
-    def _stop_if_stale(self, restated: dict[str, Any]) -> None:
+    def _stop_if_stale(self, new_games: int) -> None:
         wanted = self.night.min_new_games
-        if wanted is None or restated["new_games"] >= wanted:
+        if wanted is None or new_games >= wanted:
             return
-        text = f"{restated['new_games']} new games since the published run {self.before.name}, fewer than --min-new-games {wanted}"
+        text = f"{new_games} new games since the published run {self.before.name}, fewer than --min-new-games {wanted}"
         if self.night.stop_if_stale:
             raise InputRefused(f"{text}: the data is stale; nothing was published")
         self.note(f"{text}: is the data stale?")
@@ -516,8 +530,8 @@ class _Night:
             return moved
         raise BudgetExceeded(
             f"{moved} of {before.players} players would move by more than {MOVED_POINTS} points ({moved / before.players:.2%}), "
-            f"more than --max-moved {limit:.2%} allows; nothing was published. Look at what was delivered (--dry-run shows more); if "
-            "it is right, run again with --accept-changes"
+            f"more than --max-moved {limit:.2%} allows; nothing was published. Look at what was delivered (--dry-run shows more); "
+            "if it is right, run again with --accept-changes"
         )
 
     def _carry_counts(self, database: Database, from_us: int) -> None:

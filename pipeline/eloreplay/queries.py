@@ -131,6 +131,11 @@ def literal_path(path: Path) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path.absolute()))
 
 
+def all_columns(types: Mapping[str, str]) -> str:
+    """`*` with some columns cast: a column that was all NULL when it was stored has no type of its own yet."""
+    return "* replace (" + ", ".join(f"cast({name} as {sql_type}) as {name}" for name, sql_type in types.items()) + ")"
+
+
 @contextmanager
 def failures(what: str, refuse: str | None = None) -> Iterator[None]:
     """Turn DuckDB's errors into ours.
