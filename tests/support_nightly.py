@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from support import Out
 
 #: Whole-run figures of the manifest that a night and a backfill share.
-FIGURES = ("rows_read", "bins", "award_rows_read", "award_bins", "players", "as_of", "as_of_us", "rules")
+FIGURES = ("rows_read", "bins", "award_rows_read", "award_bins", "players", "as_of", "as_of_us")
 #: Tables whose rows have a place in a file.
 PLACED = ("rejected", "rejected_awards")
 
@@ -114,6 +114,8 @@ def differences(out: Path, fresh: Path, views: bool = False) -> list[str]:
     found: list[str] = []
     one, other = (json.loads((run / "manifest.json").read_text(encoding="utf-8")) for run in (mine, theirs))
     found += [f"manifest {key}: {one.get(key)}, fresh {other[key]}" for key in FIGURES if one.get(key) != other[key]]
+    # Not where the rules came from, but what they are.
+    found += [f"rules {key}" for key in ("name", "digest", "content") if one["rules"].get(key) != other["rules"][key]]
     left, right = tables(mine), tables(theirs)
     if set(left) != set(right):
         found.append(f"tables {sorted(left)}, fresh {sorted(right)}")
