@@ -143,9 +143,7 @@ def repair(root: Path) -> None:
         # The counts as well: a number is given again when somebody points `current` at an older run by hand.
         if not any(entry.get("outcome") == PUBLISHED and wanted.items() <= entry.items() for entry in entries(root)):
             line = {"time": show_us(published_us(run, manifest)), "command": manifest.get("kind", "backfill"), "outcome": PUBLISHED}
-            record(
-                root, {**line, **wanted, "exit_code": 0, "message": "recorded later: the run was cut off after it had published"}
-            )
+            record(root, {**line, **wanted, "exit_code": 0, "message": "recorded afterwards, from its manifest"})
         archive_board(root, run)
 
 

@@ -208,10 +208,14 @@ def changed_inputs(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> l
     # Told apart by their names without folders: a file may be called by a relative path one day and by an absolute one the next.
     rewritten = [path for path in come if Path(path).name in {Path(other).name for other in gone}]
     names = {Path(path).name for path in rewritten}
+    lost = [path for path in gone if Path(path).name not in names]
+    # What a night was allowed to let go is still in the run's own store, but nothing can be computed from it here.
+    sealed = {str(item["path"]) for item in before if item.get("archived")}
     found = []
     for what, paths in (
         ("changed", rewritten),
-        ("gone", [path for path in gone if Path(path).name not in names]),
+        ("archived", [path for path in lost if path in sealed]),
+        ("gone", [path for path in lost if path not in sealed]),
         ("new", [path for path in come if path not in rewritten]),
     ):
         if paths:

@@ -201,6 +201,34 @@ def test_verify_with_everything_that_a_run_can_have(run_backfill: Backfill) -> N
     assert "equal: run 000001" in said.stdout
 
 
+def test_verify_after_nights(site: Site) -> None:
+    late = game(700, NOON + 3 * DAY + 1, "p1", "q2")
+    support.write(site.games / "c.parquet", [*rows(10, 60), late])
+    for as_of in ("2026-06-02", "2026-06-03"):
+        said = call(
+            "nightly", site.games, "--out", site.out, "--as-of", as_of, "--accept-changes", "--max-rejected", "1", "--quiet"
+        )
+        assert said.code == 0, said.stderr
+    said = call("verify", site.games, "--out", site.out)
+    assert said.code == 0, said.stderr
+    assert said.stdout.startswith("equal: run 000003, computed again from zero: 71 games")
+    # A state that went wrong between two nights shows in what was rated after it.
+    spoil(site.out / "current" / "players.parquet", "games", 0, 1)
+    assert site.verify().code == 6
+
+
+def test_verify_names_what_was_archived(site: Site) -> None:
+    path = site.out / "current" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["inputs"][0]["archived"] = True
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    archived = manifest["inputs"][0]["path"]
+    (site.games / Path(archived).name).unlink()
+    said = site.verify()
+    assert said.code == 6
+    assert f"1 archived: {archived}" in said.stderr
+
+
 def test_verify_says_when_the_files_are_others(site: Site) -> None:
     os.rename(site.games / "b.parquet", site.games / "c.parquet")
     said = call("verify", site.games, "--out", site.out)
