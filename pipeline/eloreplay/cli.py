@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ import click
 from eloreplay import __version__
 from eloreplay.cli_night import nightly
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
+from eloreplay.cli_simulate import simulate
 from eloreplay.cli_study import calibrate
 from eloreplay.cli_sweep import fit, sweep
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
@@ -155,34 +155,6 @@ def check(games: tuple[str, ...], **options: Any) -> None:
 
 
 @cli.command()
-@click.option("--out", required=True, type=EXISTING, metavar="DIR", help="Where the files go.")
-@click.option("--games", type=click.IntRange(0), default=200_000, show_default=True)
-@click.option("--players", type=click.IntRange(2), default=3_000, show_default=True)
-@click.option("--months", type=click.IntRange(1), default=6, show_default=True)
-@click.option("--start", default="2026-03-01", show_default=True, help="First day.")
-@click.option("--seed", type=int, default=42, show_default=True)
-@click.option("--clean", is_flag=True, help="Plant no copies, corrections or bad rows.")
-@click.option("--quiet", is_flag=True, help="Say nothing unless something fails.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON line a step, for machines.")
-def simulate(out: Path, games: int, players: int, months: int, start: str, seed: int, clean: bool, **options: Any) -> None:
-    """Make up the history of a backgammon site with known strengths (and known dirt), for trials and measurements."""
-    from eloreplay.console import Console
-    from eloreplay.simulate import simulate as run
-
-    with Console(console_mode(options)) as console:
-        try:
-            made = run(
-                out, games=games, players=players, months=months, start=start, seed=seed, clean=clean, progress=console.report
-            )
-        except ValueError as error:
-            raise UsageFault(str(error)) from None
-        planted = ", ".join(f"{count} {kind}" for kind, count in made.planted.items())
-        console.text(f"{made.rows} rows in {len(made.files)} files under {out}; planted: {planted or 'nothing'}")
-        if console.mode == "json":
-            console.line({"done": True, "rows": made.rows, "files": [str(f) for f in made.files], "planted": dict(made.planted)})
-
-
-@cli.command()
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
@@ -228,6 +200,7 @@ def expect(first: float, second: float, **options: Any) -> None:
 
 
 cli.add_command(nightly)
+cli.add_command(simulate)
 cli.add_command(sweep)
 cli.add_command(fit)
 cli.add_command(calibrate)

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from eloreplay.errors import UsageFault
-from eloreplay.simulate import SCHEMA, SimulationReport, draw_players, simulate
+from eloreplay.simulate import SCHEMA, TRUTH_SCHEMA, SimulationReport, simulate
+from eloreplay.sources import find_sources
+from eloreplay.world import World, draw_players
 
 SAMPLE = Path(__file__).parents[2] / "data"
 REFUSED = ("self_play", "bad_cube", "missing_id", "unknown_mode")
@@ -304,3 +306,133 @@ def test_the_shipped_sample_is_what_the_command_makes(tmp_path: Path) -> None:
     assert max(sizes) < 2_900_000
     assert sum(sizes) < 6_000_000
     assert one(report, "select max(ended_at) < timestamptz '2026-09-01' from g") is True
+
+
+# ---------------------------------------------------------------- other sites than the sample's
+
+
+def truth_of(report: SimulationReport) -> str:
+    """A table expression: each game with both true strengths of its instant."""
+    assert report.truth_file is not None
+    return f"""
+        (select g.*, w.strength as w_strength, l.strength as l_strength
+         from g
+         asof join '{report.truth_file}' as w on w.player_id = g.winner and w.from_at <= g.ended_at
+         asof join '{report.truth_file}' as l on l.player_id = g.loser and l.from_at <= g.ended_at)
+    """
+
+
+def test_the_truth_stands_beside_the_games_and_is_no_game(tmp_path: Path) -> None:
+    plain = simulate(tmp_path / "plain", games=2_000, players=40, months=2, seed=3)
+    report = simulate(tmp_path / "truth", games=2_000, players=40, months=2, seed=3, truth=True)
+    assert plain.truth_file is None
+    assert report.truth_file == tmp_path / "truth" / "_truth.parquet"
+    # Asking for it changes no game.
+    plain_bytes, both = digests(tmp_path / "plain"), digests(tmp_path / "truth")
+    assert both.pop("_truth.parquet")
+    assert plain_bytes == both
+    assert [source.path for source in find_sources([str(tmp_path / "truth")], "games")] == list(report.files)
+    truth = pq.read_table(report.truth_file)
+    assert truth.schema.equals(TRUTH_SCHEMA)
+    players = draw_players(40, 61, 3)
+    assert dict(zip(players.ids().to_pylist(), players.strength, strict=True)) == {
+        row["player_id"]: row["strength"] for row in truth.to_pylist()
+    }
+    # Of a simulation without it, an older one would not be true.
+    simulate(tmp_path / "truth", games=2_000, players=40, months=2, seed=4)
+    assert digests(tmp_path / "truth").keys() == digests(tmp_path / "plain").keys()
+
+
+def test_a_truth_that_is_not_ours_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "_truth.parquet").write_bytes(b"mine")
+    with pytest.raises(UsageFault, match="_truth"):
+        simulate(tmp_path, games=10, players=5, months=1)
+    assert (tmp_path / "_truth.parquet").read_bytes() == b"mine"
+
+
+def test_strengths_drift_once_a_week_by_as_much_as_was_asked(tmp_path: Path) -> None:
+    report = simulate(tmp_path, games=1_000, players=2_000, months=6, seed=8, world=World(drift=60.0), truth=True)
+    rows = ask(
+        report,
+        f"""
+        with steps as (
+            select player_id, from_at, strength, strength - lag(strength) over (partition by player_id order by from_at) as step,
+                strength - first(strength) over (partition by player_id order by from_at) as away
+            from '{report.truth_file}'
+        )
+        select from_at, count(*), stddev(step), stddev(away) from steps group by all order by from_at
+        """,
+    )
+    assert [count for _, count, _, _ in rows] == [2_000] * 27
+    assert {(b[0] - a[0]).days for a, b in pairwise(rows)} == {7}
+    # 2,000 players: a standard deviation is known to 1.6 %; five of these.
+    assert all(abs(step / (60 * math.sqrt(7 / 30)) - 1) < 0.08 for _, _, step, _ in rows[1:])
+    assert abs(rows[-1][3] / (60 * math.sqrt(26 * 7 / 30)) - 1) < 0.08
+
+
+@pytest.mark.parametrize("divisor", [400.0, 2000.0])
+@pytest.mark.parametrize("matchmaking", ["rating", "random"])
+def test_the_true_divisor_holds_for_the_strengths_of_the_instant(tmp_path: Path, divisor: float, matchmaking: Any) -> None:
+    world = World(divisor=divisor, drift=80.0, matchmaking=matchmaking)
+    report = simulate(tmp_path, games=40_000, players=300, months=3, seed=12, clean=True, world=world, truth=True)
+    rows = np.array(ask(report, f"select w_strength - l_strength from {truth_of(report)}"))[:, 0]
+    gap = np.abs(rows)
+    expected = 1 / (1 + 10 ** (-gap / divisor))
+    for low, high in ((0, 1e9), (0, 100), (100, 300), (300, 1e9)):
+        band = (gap > low) & (gap < high)
+        assert band.sum() > 1_000
+        spread = math.sqrt(float((expected[band] * (1 - expected[band])).sum()))
+        assert abs(float((rows[band] > 0).sum() - expected[band].sum())) < 4.5 * spread
+
+
+def test_matchmaking_by_rating_lets_like_meet_like(tmp_path: Path) -> None:
+    together = {}
+    for matchmaking in ("random", "strength", "rating"):
+        world = World(matchmaking=matchmaking)
+        report = simulate(tmp_path / matchmaking, games=60_000, players=300, months=3, seed=2, clean=True, world=world, truth=True)
+        rows = np.array(
+            ask(report, f"select w_strength, l_strength from {truth_of(report)} where ended_at > '2026-05-01'"), dtype=np.float64
+        )
+        together[matchmaking] = np.corrcoef(np.concatenate([rows, rows[:, ::-1]]).T)[0, 1]
+    assert abs(together["random"]) < 0.05
+    assert together["random"] < together["strength"] < together["rating"]
+    assert together["rating"] > 0.35
+
+
+def test_activity_bursts_modes_and_forfeits(tmp_path: Path) -> None:
+    def figures(name: str, world: World) -> tuple[float, int, float, float]:
+        report = simulate(tmp_path / name, games=40_000, players=500, months=3, seed=6, clean=True, world=world)
+        sides = "(select winner as p, ended_at from g union all select loser, ended_at from g)"
+        heavy = f"""
+            select sum(n) filter (where place <= 50) / sum(n)
+            from (select count(*) as n, row_number() over (order by count(*) desc) as place from {sides} group by p)
+        """
+        most = f"select max(n) from (select count(*) as n from {sides} group by p, time_bucket(interval 7 days, ended_at))"
+        shares = "select avg((game_type = 'ranked')::int), avg((ended_by <> 'finished')::int) from g"
+        return (one(report, heavy), one(report, most), *ask(report, shares)[0])
+
+    plain = figures("plain", World())
+    other = figures("other", World(activity=0.0, burst_games=0, ranked=0.5, forfeits=0.1))
+    assert plain[0] > 0.35 > 0.2 > other[0] > 0.1
+    assert plain[1] > 300 > 100 > other[1]
+    # Five standard deviations of a share of 40,000 games; the games of bursts are ranked on top of the usual share.
+    assert 0.72 < plain[2] < 0.80
+    for found, wanted in ((plain[3], 0.3), (other[2], 0.5), (other[3], 0.1)):
+        assert abs(found - wanted) < 0.0125
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"divisor": 0.0},
+        {"divisor": math.nan},
+        {"drift": -1.0},
+        {"activity": 9.0},
+        {"ranked": 1.5},
+        {"forfeits": -0.1},
+        {"spread": math.inf},
+    ],
+)
+def test_a_world_that_cannot_be_is_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(UsageFault, match="between"):
+        World(**bad)  # type: ignore[arg-type]
