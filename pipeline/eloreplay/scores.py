@@ -22,7 +22,7 @@ LN10 = math.log(10.0)
 SCALE = 1000.0
 #: Bins of the calibration error: ten, equally wide, on [0.5, 1]; each is two probability bins of the curve.
 ERROR_BINS = 10
-#: Newton's steps before a fit is given up; one that exists takes about ten. Where results are separated no finite slope is the best,
+#: Steps of Newton before a fit is given up; one that exists takes about ten. Where results are separated no slope is the best,
 #: each step adds one to the logits, and they must not come to where rates are 0 and 1 in floats, which looks like an end.
 STEPS = 30
 
