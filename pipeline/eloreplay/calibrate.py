@@ -30,6 +30,8 @@ FILES = ("calibration.parquet", "summary.parquet")
 #: Games that one query counts, cut at months: enough to be quick, few enough to stay in bounded memory. Facts look back a month, so
 #: their stretches are longer.
 COUNT_GAMES, FACT_GAMES = 1_000_000, 4_000_000
+#: Rows of counts from which on they are merged.
+COUNT_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,12 @@ def run_study(
     show_timeline(database, files, pool)
     study.put_versions(database, ruleset)
     total, done = sum(months.values()), 0
-    counts, facts = [], []
+    counts: list[pa.Table] = []
+    facts: list[pa.Table] = []
     for first, last, games in stretches(months, COUNT_GAMES):
         counts.append(study.month_counts(database, first, last))
+        if sum(map(len, counts)) > COUNT_ROWS:
+            counts = [study.merge_months(pa.concat_tables(counts))]
         if options.draws:
             if not done:
                 _put_players(database, run, pool)

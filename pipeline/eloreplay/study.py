@@ -95,6 +95,19 @@ def month_facts(database: Database, month_start_us: int, month_end_us: int) -> p
     return database.arrow("study_facts", window | {"active_days": ACTIVE_DAYS})
 
 
+def merge_months(counts: pa.Table) -> pa.Table:
+    """The same counts in fewer rows: only those over all games still tell their month, for no other slice is shown by month.
+
+    What a study keeps in memory then grows with the months times the cells of one curve, and with nothing else.
+    """
+    frame = pl.from_arrow(counts)
+    assert isinstance(frame, pl.DataFrame)
+    month = pl.when(pl.col("slice") == "all").then(pl.col("month")).otherwise(pl.lit(""))
+    keys = ["pool", "month", "slice", "slice_value", "divisor", "gap_bin", "probability_bin", "cell"]
+    merged = frame.with_columns(month=month).group_by(keys).agg(pl.col(SUMS).sum()).sort(keys)
+    return merged.select(counts.schema.names).to_arrow().cast(counts.schema)
+
+
 def add_months(counts: pa.Table, by: Collection[str] = SLICES) -> pl.DataFrame:
     """Counts of months as counts of `all` and the wanted slices (also `month`); columns `KEYS`, bins and `SUMS`."""
     frame = pl.from_arrow(counts)

@@ -193,6 +193,10 @@ def test_months_add_up_whenever_they_are_counted(tmp_path: Path, rules: Ruleset)
         .equals(together.sort_by([(n, "ascending") for n in together.schema.names[:8]]))
     )
     one = study.study_from_counts(pa.concat_tables(reversed(single)), pa.concat_tables(reversed(parts)), pool=True)
+    merged = study.merge_months(pa.concat_tables([*single[:2], study.merge_months(pa.concat_tables(single[2:]))]))
+    assert merged.schema == together.schema
+    assert len(merged) < len(together)
+    assert study.study_from_counts(merged, facts, pool=True)[1].equals(one[1])
     other = study.study_from_counts(together, facts, pool=True)
     for mine, yours in zip(one, other, strict=True):
         assert mine.equals(yours)
