@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from eloreplay import journal
+from eloreplay.boards import archive_board
 from eloreplay.changes import look_back
 from eloreplay.conclude import Work, conclude, publish
-from eloreplay.errors import InputRefused
+from eloreplay.errors import EnvironmentFault, InputRefused
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.keeping import keep_rows, kept_days, make_chunks, merged, no_players, undated_bins
 from eloreplay.publish import read_manifest
@@ -19,7 +22,7 @@ from eloreplay.rating import warm_up
 from eloreplay.replay import nothing_before, number_players, replay
 from eloreplay.rowstore import write_undated
 from eloreplay.rules import Ruleset
-from eloreplay.run import BYTES_A_ROW, BYTES_A_RUN, RunOptions, RunResult, full_disk_in_words
+from eloreplay.run import BYTES_A_ROW, BYTES_A_RUN, Clock, RunOptions, RunResult, full_disk_in_words
 from eloreplay.store import OutputFolder, database_home, hold
 
 #: Fewer new rows than this are not judged by their own share: one bad row of three is no 33 % of a night.
@@ -52,27 +55,51 @@ def backfill(
         EloreplayError: of the kind that the exit code says; the last published run then stands as it was.
     """
     found = find_inputs(inputs)
-    with full_disk_in_words(out), hold(out) as folder:
+    with full_disk_in_words(out), journal.attempt(out, "backfill") as entry, hold(out) as folder:
         for text in folder.notes:
             note(text)
+        journal.repair(out)
         folder.begin()
         try:
             rows = sum(source.rows for sources in found.values() for source in sources)
             folder.require_space(rows * BYTES_A_ROW + BYTES_A_RUN)
-            with database_home(folder.work) as home:
-                database = working_database(home, options)
-                try:
-                    work = Work(folder, home, database, inputs, ruleset, as_of_us, options, report, note, rules_source)
-                    return _run(work, found)
-                finally:
-                    database.close()
+            rules = {"source": rules_source[0], "since": rules_source[1]}
+            with at_work(folder, inputs, ruleset, as_of_us, options, report, note, {"rules": rules}, Clock()) as work:
+                result = _run(work, found)
         finally:
             folder.clean()
+        entry |= journal.of_manifest(result.manifest)
+        keep_board(out, result.folder)
+        return result
 
 
-def working_database(home: Path, options: RunOptions) -> Database:
-    """The database that a run works in, under its own folder."""
-    return Database(home / "stage.duckdb", threads=options.threads, memory_limit=options.memory_limit, spill=home / "spill")
+def keep_board(out: Path, run: Path) -> None:
+    """Add a published run's board to the archive; the run is published, and nothing that goes wrong here undoes it."""
+    with contextlib.suppress(EnvironmentFault):
+        archive_board(out, run)
+
+
+@contextlib.contextmanager
+def at_work(
+    folder: OutputFolder,
+    inputs: Inputs,
+    ruleset: Ruleset,
+    as_of_us: int,
+    options: RunOptions,
+    report: Report,
+    note: Callable[[str], None],
+    manifest: dict[str, Any],
+    clock: Clock,
+) -> Iterator[Work]:
+    """A run at work, with its database for the length of the block; `manifest["rules"]` says where the rules came from."""
+    source = (manifest["rules"].get("source"), manifest["rules"].get("since") or {})
+    with database_home(folder.work) as home:
+        spill = home / "spill"
+        database = Database(home / "stage.duckdb", threads=options.threads, memory_limit=options.memory_limit, spill=spill)
+        try:
+            yield Work(folder, home, database, inputs, ruleset, as_of_us, options, report, note, source, clock)
+        finally:
+            database.close()
 
 
 def _run(work: Work, found: dict[str, Any]) -> RunResult:
