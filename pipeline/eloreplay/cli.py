@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from eloreplay import __version__
-from eloreplay.cli_night import nightly
+from eloreplay.cli_night import nightly, what_if
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
 from eloreplay.cli_simulate import simulate
 from eloreplay.cli_study import calibrate
@@ -200,6 +200,7 @@ def expect(first: float, second: float, **options: Any) -> None:
 
 
 cli.add_command(nightly)
+cli.add_command(what_if)
 cli.add_command(simulate)
 cli.add_command(sweep)
 cli.add_command(fit)

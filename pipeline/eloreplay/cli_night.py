@@ -76,3 +76,38 @@ def nightly(games: tuple[str, ...], **options: Any) -> None:
                 )
             elif console.mode == "text":
                 console.text(night_page(out, result))
+
+
+@click.command("what-if")
+@click.argument("folder", type=EXISTING, metavar="DIR")
+@click.option("--to", "target", required=True, type=EXISTING, metavar="FOLDER", help="Where the answer goes: a folder of its own.")
+@click.option("--void", metavar="FILE", help="Parquet: game_id; these games are taken as voided.")
+@click.option("--exclude-players", metavar="FILE", help="Parquet: player_id; their games are unrated, both ways.")
+@output_options
+def what_if(folder: Path, target: Path, **options: Any) -> None:
+    """What the published run in DIR would be without some games or players: a whole run in a folder of its own.
+
+    Its table changes says who would stand where. Example: eloreplay what-if ratings --void games.parquet --to answer
+    """
+    from eloreplay.console import Console
+    from eloreplay.night_page import what_if_page
+    from eloreplay.what_if import WhatIf
+    from eloreplay.what_if import what_if as run
+
+    question = WhatIf(options["void"], options["exclude_players"])
+    with Console(console_mode(options)) as console:
+        result, made = run(
+            output_folder(folder),
+            output_folder(target),
+            question,
+            options["threads"],
+            memory_size(options["memory_limit"]),
+            console.report,
+            console.note,
+        )
+        with published(result.folder):
+            if console.mode == "json":
+                manifest = {key: value for key, value in result.manifest.items() if key not in ("chunks", "inputs")}
+                console.line({"done": True, "folder": str(result.folder), **manifest})
+            elif console.mode == "text":
+                console.text(what_if_page(target, result, made.changes))

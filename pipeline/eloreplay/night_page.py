@@ -9,6 +9,7 @@ import polars as pl
 
 from eloreplay.console import printable
 from eloreplay.nightly import NightResult
+from eloreplay.run import RunResult
 
 #: Days, players and names that are listed of each kind.
 SHOWN = 10
@@ -52,11 +53,7 @@ def night_page(out: Path, result: NightResult) -> str:
     lines += _restated(night)
     if result.changes is not None:
         lines += _movers(result.changes)
-    for title, players in (("came onto", night["board_entries"]), ("left", night["board_exits"])):
-        if players:
-            shown = ", ".join(printable(player) for player in players[:SHOWN])
-            more = f" and {len(players) - SHOWN} more" if len(players) > SHOWN else ""
-            lines.append(f"{title} the leaderboard: {shown}{more}")
+    lines += _board(night)
     timings = manifest["timings"]
     lines += ["", f"{timings['total']:.1f} s"]
     if result.published:
@@ -64,6 +61,43 @@ def night_page(out: Path, result: NightResult) -> str:
     else:
         lines.append(f"This was a dry run: nothing was published; {out / 'current'} is as it was.")
     return "\n".join(lines)
+
+
+def what_if_page(out: Path, run: RunResult, changes: Any) -> str:
+    """A page of text about a what-if.
+
+    Args:
+        out: its folder as the user wrote it.
+        run: the run that answers.
+        changes: who would stand where.
+    """
+    manifest = run.manifest
+    night = manifest["night"]
+    lines = [
+        f"What if, held against run {manifest['after']}: {night['games']:,} rated games, {manifest['players']:,} players",
+    ]
+    if night["from"] is None:
+        lines.append("nothing would be different")
+    else:
+        lines.append(f"rated again from {night['from']} on: {night['replayed_games']:,} games")
+    lines += [*_restated(night), *_movers(changes), *_board(night)]
+    lines += [
+        "",
+        f"{manifest['timings']['total']:.1f} s",
+        f"The tables are in {run.folder}; {out / 'current' / 'changes.parquet'} has them all.",
+    ]
+    return "\n".join(lines)
+
+
+def _board(night: dict[str, Any]) -> list[str]:
+    """Who came onto the board and who left it."""
+    lines = []
+    for title, players in (("came onto", night["board_entries"]), ("left", night["board_exits"])):
+        if players:
+            shown = ", ".join(printable(player) for player in players[:SHOWN])
+            more = f" and {len(players) - SHOWN} more" if len(players) > SHOWN else ""
+            lines.append(f"{title} the leaderboard: {shown}{more}")
+    return lines
 
 
 def _restated(night: dict[str, Any]) -> list[str]:

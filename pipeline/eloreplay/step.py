@@ -234,6 +234,7 @@ class Step:
         judge_awards(database, intake)
         stored = Stored(database, self.before, self.fold, intake)
         changes = find_changes(database, stored, self.before, self.fold, files.rewritten)
+        self._note_unknown(database)
         before_us, as_of_us = self.manifest["as_of_us"], self.work.as_of_us
         instants = first_instants(database, stored, self.before, self.fold, intake, self.work.ruleset, before_us, as_of_us)
         if changes.first_us is not None:
@@ -241,6 +242,15 @@ class Step:
         if self.change.from_us is not None:
             instants["asked for"] = self.change.from_us
         return changes, instants
+
+    def _note_unknown(self, database: Database) -> None:
+        """Say how many of the games to be voided nobody knows: a list of other ids would change nothing, without a word."""
+        ((asked, unknown),) = database.connection.execute(
+            "select count(*), count(*) filter (where game_id not in (select game_id from affected_stays) "
+            "and game_id not in (select game_id from affected_aside)) from what_if_voided"
+        ).fetchall()
+        if unknown:
+            self.work.note(f"{unknown} of the {asked} games to be voided are not in this history")
 
     def _plan(self, database: Database, changes: RowChanges, instants: dict[str, int]) -> _Plan:
         """Which chunks stay, which are judged again and which are rated again."""
