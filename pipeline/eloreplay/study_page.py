@@ -68,10 +68,16 @@ class _Figures:
         row = self.rows.get((f"{statistic}_cluster", *key)) or self.rows.get((statistic, *key))
         if row is None or (row["value"] is None and row["low"] is None):
             return "–"
-        value, low, high = (None if row[name] is None else format(row[name], form) for name in ("value", "low", "high"))
+        value, low, high = (None if row[name] is None else _plain(row[name], form) for name in ("value", "low", "high"))
         if not interval or (low is None and high is None):
             return value or "–"
         return f"{value or '–'} ({low or '…'} – {high or '…'})"
+
+
+def _plain(value: float, form: str) -> str:
+    """A number in a format; what rounds to 0 has no sign."""
+    shown = format(value, form)
+    return shown if any(char in "123456789" for char in shown) else shown.replace("-", "").replace("+", "")
 
 
 def _natural(value: str) -> tuple[float, str]:
