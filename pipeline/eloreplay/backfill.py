@@ -13,7 +13,7 @@ from eloreplay import journal
 from eloreplay.boards import archive_board
 from eloreplay.changes import look_back
 from eloreplay.conclude import Work, conclude, publish
-from eloreplay.errors import EnvironmentFault, InputRefused
+from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.keeping import keep_rows, kept_days, make_chunks, merged, no_players, undated_bins
 from eloreplay.publish import read_manifest
@@ -23,6 +23,7 @@ from eloreplay.replay import nothing_before, number_players, replay
 from eloreplay.rowstore import write_undated
 from eloreplay.rules import Ruleset
 from eloreplay.run import BYTES_A_ROW, BYTES_A_RUN, Clock, RunOptions, RunResult, full_disk_in_words
+from eloreplay.sources import Source
 from eloreplay.store import OutputFolder, database_home, hold
 
 #: Fewer new rows than this are not judged by their own share: one bad row of three is no 33 % of a night.
@@ -59,6 +60,7 @@ def backfill(
         for text in folder.notes:
             note(text)
         journal.repair(out)
+        _refuse_to_forget(folder, found["games"])
         folder.begin()
         try:
             rows = sum(source.rows for sources in found.values() for source in sources)
@@ -71,6 +73,25 @@ def backfill(
         entry |= journal.of_manifest(result.manifest)
         keep_board(out, result.folder)
         return result
+
+
+def _refuse_to_forget(folder: OutputFolder, games: list[Source]) -> None:
+    """Refuse a backfill that would lose the rows of archived files, which the published run alone still holds.
+
+    Raises:
+        UsageFault: such files are not among GAMES.
+    """
+    current = folder.current
+    if current is None:
+        return
+    there = {str(source.path) for source in games}
+    archived = [item for item in read_manifest(current)["inputs"] if item.get("archived") and item.get("file") not in there]
+    if archived:
+        raise UsageFault(
+            f"{folder.root}: {len(archived)} files were archived (--sealed-before) and their games stand only in what the published "
+            f"run keeps, {archived[0]['path']} for one: a backfill would lose them. Bring the files back and name them, or use "
+            "another --out"
+        )
 
 
 def keep_board(out: Path, run: Path) -> None:

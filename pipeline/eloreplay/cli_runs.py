@@ -86,6 +86,8 @@ class RunNumber(click.ParamType[int]):
 @click.option("--exclude-players", metavar="FILE", help="Likewise.")
 @click.option("--aliases", metavar="FILE", help="Likewise.")
 @click.option("--awards", metavar="FILE", help="Likewise.")
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="Only from N stored states, picked by chance: quicker.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the picking.")
 @output_options
 def verify(games: tuple[str, ...], **options: Any) -> None:
     """Compute the published run again from GAMES, the whole history, and compare every table value by value.
@@ -110,6 +112,8 @@ def verify(games: tuple[str, ...], **options: Any) -> None:
             console.note,
             options["threads"] or os.cpu_count() or 1,
             memory_size(options["memory_limit"]),
+            options["sample"],
+            options["seed"],
         )
         if console.mode == "json":
             console.line({"done": True, **verdict.as_dict()})

@@ -7,6 +7,7 @@ goes into its `work` folder and is removed at the end, whatever happens.
 from __future__ import annotations
 
 import dataclasses
+import random
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,14 +18,20 @@ from typing import Any
 from eloreplay import journal
 from eloreplay.again import options_of, ruleset_of
 from eloreplay.backfill import backfill
+from eloreplay.chunks import Chunk
 from eloreplay.columns import ColumnMapping
 from eloreplay.compare import Difference, compare_runs
 from eloreplay.errors import UsageFault
-from eloreplay.games import Inputs, Report
+from eloreplay.games import Inputs, Report, find_inputs, input_record
+from eloreplay.instants import BEGINNING_US, show_us
 from eloreplay.interrupts import interrupted_by
+from eloreplay.night_files import NightFiles, game_records
 from eloreplay.publish import read_manifest
 from eloreplay.published import published_run
+from eloreplay.sources import file_digest
+from eloreplay.step import Change
 from eloreplay.store import hold
+from eloreplay.what_if import fold, go_on
 
 EQUAL = "equal"
 DIFFERS = "differs"
@@ -107,6 +114,8 @@ def verify(
     note: Callable[[str], None],
     threads: int,
     memory_limit: str,
+    sample: int | None = None,
+    seed: int = 0,
 ) -> Verdict:
     """Compute the published run of `out` again from its inputs, with its own rules, as-of and options, and compare.
 
@@ -118,6 +127,8 @@ def verify(
         note: told what a person should know.
         threads: of DuckDB.
         memory_limit: of DuckDB.
+        sample: instead of from zero, compute it again from so many stored states, picked by chance.
+        seed: of the picking.
 
     Raises:
         UsageFault: nothing is published in `out`, or by a version of eloreplay that noted too little.
@@ -138,8 +149,16 @@ def verify(
         try:
             inputs = dataclasses.replace(_inputs(games, manifest), **replaced)
             read: list[dict[str, Any]] = []
-            zero = _from_zero(inputs, manifest, report, note, threads, memory_limit, read)
-            difference, ways = _compare(published, [zero], folder.work / "verify", report)
+            machine = (report, note, threads, memory_limit)
+            if sample is not None:
+                found = find_inputs(inputs)
+                read += [input_record(role, one, file_digest(one), None) for role, files in found.items() for one in files]
+                wanted = _from_states(published, manifest, sample, seed, *machine)
+            elif any(item.get("archived") for item in manifest["inputs"]):
+                wanted = [_with_archived(published, inputs, manifest, *machine, read)]
+            else:
+                wanted = [_from_zero(inputs, manifest, *machine, read)]
+            difference, ways = _compare(published, wanted, folder.work / "verify", report)
             changed = changed_inputs(manifest["inputs"], read)
         finally:
             folder.clean()
@@ -182,6 +201,68 @@ def _from_zero(
         return result.folder
 
     return Way("from zero", recompute)
+
+
+def _from_states(
+    published: Path,
+    manifest: dict[str, Any],
+    sample: int,
+    seed: int,
+    report: Report,
+    note: Callable[[str], None],
+    threads: int,
+    memory_limit: str,
+) -> list[Way]:
+    """From the states that the run keeps at the end of some chunks, picked by chance; all of them if there are not so many."""
+    chunks = [chunk for chunk in fold(published).chunks if chunk.games]
+    picked = sorted(random.Random(seed).sample(range(len(chunks)), min(sample, len(chunks))))
+
+    def way(chunk: Chunk) -> Way:
+        def recompute(scratch: Path) -> Path:
+            with hold(scratch) as folder:
+                folder.begin()
+                change = Change(from_us=chunk.from_us)
+                _, run = go_on(folder, published, manifest, change, "verify", {}, threads, memory_limit, report, note, keep=1)
+            return run.folder
+
+        return Way(f"from the state before {show_us(chunk.from_us) or chunk.from_us}", recompute)
+
+    return [way(chunks[number]) for number in picked]
+
+
+def _with_archived(
+    published: Path,
+    inputs: Inputs,
+    manifest: dict[str, Any],
+    report: Report,
+    note: Callable[[str], None],
+    threads: int,
+    memory_limit: str,
+    read: list[dict[str, Any]],
+) -> Way:
+    """Everything rated again; the rows of files that were archived come from what the run keeps, all others from the files."""
+
+    def recompute(scratch: Path) -> Path:
+        found = find_inputs(inputs)
+        files = NightFiles(records=game_records(manifest), next_file=fold(published).next_file)
+        by_path = {record["file"]: number for number, record in files.records.items()}
+        for source in found["games"]:
+            number = by_path.get(str(source.path), files.next_file)
+            files.next_file = max(files.next_file, number + 1)
+            files.to_read.append(source)
+            files.numbers[source.path] = number
+            files.rewritten.add(number)
+            files.records[number] = input_record("games", source, file_digest(source), number)
+        read.extend(files.records.values())
+        with hold(scratch) as folder:
+            folder.begin()
+            change = Change(from_us=BEGINNING_US)
+            _, run = go_on(
+                folder, published, manifest, change, "verify", {}, threads, memory_limit, report, note, keep=1, files=files
+            )
+        return run.folder
+
+    return Way("from zero, archived files from the stored rows", recompute)
 
 
 def _inputs(games: tuple[str, ...], manifest: dict[str, Any]) -> Inputs:

@@ -110,15 +110,17 @@ def go_on(
     report: Report,
     note: Callable[[str], None],
     keep: int,
+    files: NightFiles | None = None,
 ) -> tuple[StepResult, RunResult]:
-    """Take a step from `before` on the very same files, and publish it in `folder`.
+    """Take a step from `before` on the very same files (or on `files`), and publish it in `folder`.
 
     Raises:
         InputRefused: a side table of the run is no longer the one it read.
     """
     inputs = inputs_of(manifest, ())
     side: list[dict[str, Any]] = []
-    found: dict[str, list[Source]] = {"games": []}
+    files = files or NightFiles(records=game_records(manifest), next_file=fold(before).next_file)
+    found: dict[str, list[Source]] = {"games": files.to_read}
     for role, path in (
         ("awards", inputs.awards),
         ("aliases", inputs.aliases),
@@ -136,7 +138,6 @@ def go_on(
         )
     options = replace(options_of(manifest), memory_limit=memory_limit, max_rejected=1.0, keep=keep)
     options = options if threads is None else replace(options, threads=threads)
-    files = NightFiles(records=game_records(manifest), next_file=fold(before).next_file)
     clock = Clock()
     with at_work(folder, inputs, ruleset_of(manifest), manifest["as_of_us"], options, report, note, manifest, clock) as work:
         made = Step(work, before, kind, change).run(found, files, side, more)
