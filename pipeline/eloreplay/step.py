@@ -263,7 +263,10 @@ class Step:
         misfits = [chunk for key, chunk in old.items() if key not in set(planned)]
         touched = set(spans_of(changes.touched, self.work.options.chunk, self.work.as_of_us).values()) & set(planned)
         touched |= {key for key in planned if key not in old}
-        cut = min([*instants.values(), *(chunk.from_us for chunk in misfits if chunk.games)], default=NEVER_US)
+        if any(chunk.games for chunk in misfits):
+            # A month that has been over for long is one chunk from now on, say: nothing else may have changed.
+            instants["another cut into chunks"] = min(chunk.from_us for chunk in misfits if chunk.games)
+        cut = min(instants.values(), default=NEVER_US)
         from_us = next((first for first, end in planned if first <= cut < end), cut)
         kept = [chunk for chunk in self.fold.chunks if chunk.to_us <= from_us]
         # What was rated in a chunk that is cut otherwise now starts with that chunk.
