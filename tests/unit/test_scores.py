@@ -78,7 +78,7 @@ def test_log_loss_brier_and_calibration_error_are_the_plain_sums(tmp_path: Path,
 @pytest.mark.parametrize("draws", [0.0, 0.3])
 @pytest.mark.parametrize("integer", [True, False])
 def test_fits_on_cells_are_those_on_the_games(tmp_path: Path, integer: bool, draws: float) -> None:
-    """Cells are 1/256 of a logit wide and enter with their mean: a hundred-thousandth of the figure is lost, its error is 1/50."""
+    """Cells are 1/256 of a logit wide and enter with their mean: less than a hundred-thousandth is lost, far below its error."""
     table, (expected, result) = some_games(4, 5000, integer, draws)
     _, summary = studied(table, tmp_path)
     led = expected != 0.5
