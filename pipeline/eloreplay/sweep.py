@@ -21,6 +21,7 @@ from eloreplay.instants import show_us
 from eloreplay.publish import versions, write_manifest
 from eloreplay.rules import Ruleset
 from eloreplay.settings import Axis, settings
+from eloreplay.store import database_home
 from eloreplay.study_folder import MANIFEST, study_folder
 from eloreplay.sweep_field import opened, stretches
 from eloreplay.sweep_pass import arms, rate_all, warm_up
@@ -91,6 +92,7 @@ def sweep(
     with study_folder(out, KIND) as folder:
         with (
             ThreadPoolExecutor(1) as compiler,
+            database_home(folder.scratch) as home,
             opened(
                 inputs,
                 ruleset,
@@ -99,13 +101,13 @@ def sweep(
                 threads=options.threads,
                 memory_limit=options.memory_limit,
                 max_rejected=options.max_rejected,
-                scratch=folder.scratch,
+                scratch=home,
                 report=report,
                 note=note,
                 meanwhile=lambda: compiler.submit(warm_up),
             ) as (database, field),
         ):
-            every = arms(database, field, chosen, folder.scratch)
+            every = arms(database, field, chosen, home)
             opened_s = time.perf_counter() - started
             rating_s = rate_all(every, stretches(database, field, report), field, options.threads)
         report("scoring", 0, 0)
