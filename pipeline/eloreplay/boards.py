@@ -24,7 +24,7 @@ from eloreplay.instants import parse_us, show_us
 from eloreplay.publish import read_manifest
 from eloreplay.published import kept_runs, published_run, published_us
 from eloreplay.store import sync_folder
-from eloreplay.tables import INSTANT
+from eloreplay.tables import INSTANT, read_parquet
 
 BOARDS = "boards"
 LADDERS_SHOWN = 3
@@ -45,8 +45,7 @@ def archive_board(root: Path, run: Path) -> Path | None:
     """
     about = _about(run)
     try:
-        with (run / "leaderboard.parquet").open("rb") as file:
-            table = pq.read_table(file)
+        table = read_parquet(run / "leaderboard.parquet")
     except (OSError, pa.ArrowException) as error:
         raise EnvironmentFault(f"{run / 'leaderboard.parquet'}: the published leaderboard cannot be read: {error}") from None
     folder = root / BOARDS
@@ -112,8 +111,7 @@ def board(root: Path, until_us: int | None = None) -> dict[str, Any]:
             )
         path, about = found
     try:
-        with path.open("rb") as file:
-            table = pq.read_table(file)
+        table = read_parquet(path)
     except (OSError, pa.ArrowException) as error:
         raise EnvironmentFault(f"{path}: the leaderboard cannot be read: {error}") from None
     for at, field in enumerate(table.schema):

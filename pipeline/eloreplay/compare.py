@@ -173,8 +173,8 @@ def _schema(path: Path) -> pa.Schema:
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        # With pre_buffer what has been read of a file stays in memory until its end.
-        with path.open("rb") as stream, pq.ParquetFile(stream, pre_buffer=False) as file:
+        # With pre_buffer what has been read of a file stays in memory until its end. No Python file: see `tables.read_parquet`.
+        with pa.OSFile(str(path), "rb") as stream, pq.ParquetFile(stream, pre_buffer=False) as file:
             yield file
     except PermissionError:
         raise EnvironmentFault(f"{path}: no permission to read the file") from None

@@ -94,9 +94,9 @@ def _last_game_us(run: Path) -> int | None:
     folder = run / "timeline"
     try:
         for path in sorted(folder.iterdir(), reverse=True):
-            with path.open("rb") as stream, pq.ParquetFile(stream) as file:
+            with pa.OSFile(str(path), "rb") as stream, pq.ParquetFile(stream) as file:
                 if file.metadata.num_rows:
-                    last = file.read_row_group(file.num_row_groups - 1, columns=["played_at"])["played_at"]
+                    last = file.read_row_group(file.num_row_groups - 1, columns=["played_at"], use_threads=False)["played_at"]
                     return int(last.cast(pa.int64())[-1].as_py())
     except (OSError, pa.ArrowException, KeyError) as error:
         raise EnvironmentFault(f"{folder}: the published timeline cannot be read: {error}") from None

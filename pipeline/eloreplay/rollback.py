@@ -30,7 +30,7 @@ from eloreplay.queries import DEFAULT_MEMORY, Database
 from eloreplay.rules import ruleset_from_dict
 from eloreplay.run import full_disk_in_words
 from eloreplay.store import OutputFolder, database_home, hold
-from eloreplay.tables import ARROW_TYPES
+from eloreplay.tables import ARROW_TYPES, read_parquet
 
 #: Made anew, so not linked.
 OWN = frozenset({"manifest.json", "ratings.duckdb", "changes.parquet"})
@@ -231,8 +231,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 def _write_changes(run: Path, home: Path, current: Path, plan: Plan) -> int | None:
     """Write `changes.parquet` against the run that was published; all that moves is restated. None when it cannot be compared."""
     manifest = plan.manifest
-    with (run / "players.parquet").open("rb") as file:
-        players = pq.read_table(file)
+    players = read_parquet(run / "players.parquet")
     pool = "pool" in players.schema.names
     ruleset = ruleset_from_dict(manifest["rules"]["content"], f"the manifest's rules {manifest['rules']['name']}")
     intake = Intake(player_id_type=SQL_TYPES[players.schema.field("player_id").type])

@@ -65,3 +65,17 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """The one kind of Parquet writer that a run uses."""
     return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """A whole Parquet file, or some of its columns; the path is taken as it is, no pattern, address or partition.
+
+    Not `pq.read_table` of a Python file: its threads may still hold that file when the interpreter ends, and then abort the process
+    after all is done (exit code 134; apache/arrow issues 33975 and 50482; one of a hundred processes here).
+
+    Raises:
+        OSError: the file cannot be read.
+        pa.ArrowException: it is damaged.
+    """
+    with pa.OSFile(str(path), "rb") as file, pq.ParquetFile(file, pre_buffer=False) as parquet:
+        return parquet.read(columns=columns, use_threads=False)
