@@ -154,7 +154,7 @@ def test_documented_options_are_those_of_the_help(name: str) -> None:
 
 def test_documented_commands_are_those_there_are() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## `eloreplay (\w+)", page, re.MULTILINE) == sorted(cli.commands)
+    assert re.findall(r"^## `eloreplay ([\w-]+)", page, re.MULTILINE) == sorted(cli.commands)
 
 
 @pytest.mark.parametrize("page", PAGES)
