@@ -7,7 +7,9 @@ goes into its `work` folder and is removed at the end, whatever happens.
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,6 +30,7 @@ from eloreplay.interrupts import interrupted_by
 from eloreplay.night_files import NightFiles, game_records
 from eloreplay.publish import read_manifest
 from eloreplay.published import published_run
+from eloreplay.run import full_disk_in_words
 from eloreplay.sources import file_digest
 from eloreplay.step import Change
 from eloreplay.store import hold
@@ -137,7 +140,12 @@ def verify(
         EnvironmentFault: disk, memory.
     """
     published_run(out)
-    with journal.attempt(out, "verify") as entry, interrupted_by(signal.SIGTERM, signal.SIGHUP), hold(out) as folder:
+    with (
+        journal.attempt(out, "verify") as entry,
+        interrupted_by(signal.SIGTERM, signal.SIGHUP),
+        full_disk_in_words(out),
+        hold(out) as folder,
+    ):
         for text in folder.notes:
             note(text)
         published = published_run(out)
@@ -153,9 +161,10 @@ def verify(
             if sample is not None:
                 found = find_inputs(inputs)
                 read += [input_record(role, one, file_digest(one), None) for role, files in found.items() for one in files]
-                wanted = _from_states(published, manifest, sample, seed, *machine)
+                read += [item for item in manifest["inputs"] if item.get("archived")]
+                wanted = _from_states(published, _noted(manifest, replaced), sample, seed, *machine)
             elif any(item.get("archived") for item in manifest["inputs"]):
-                wanted = [_with_archived(published, inputs, manifest, *machine, read)]
+                wanted = [_with_archived(published, inputs, _noted(manifest, replaced), *machine, read)]
             else:
                 wanted = [_from_zero(inputs, manifest, *machine, read)]
             difference, ways = _compare(published, wanted, folder.work / "verify", report)
@@ -173,9 +182,11 @@ def _compare(published: Path, ways: Sequence[Way], scratch: Path, report: Report
     gone: list[str] = []
     for number, way in enumerate(ways):
         gone.append(way.name)
-        again = way.recompute(scratch / f"{number + 1}")
+        place = scratch / f"{number + 1}"
+        again = way.recompute(place)
         report("comparing", 0, 0)
         difference = compare_runs(published, again, NAMES)
+        shutil.rmtree(place, ignore_errors=True)
         if difference is not None:
             return difference, gone
     return None, gone
@@ -215,6 +226,8 @@ def _from_states(
 ) -> list[Way]:
     """From the states that the run keeps at the end of some chunks, picked by chance; all of them if there are not so many."""
     chunks = [chunk for chunk in fold(published).chunks if chunk.games]
+    if not chunks:
+        raise UsageFault(f"{published}: no game is rated, so there is no state to begin at; verify it without --sample")
     picked = sorted(random.Random(seed).sample(range(len(chunks)), min(sample, len(chunks))))
 
     def way(chunk: Chunk) -> Way:
@@ -278,6 +291,14 @@ def _inputs(games: tuple[str, ...], manifest: dict[str, Any]) -> Inputs:
     )
 
 
+def _noted(manifest: dict[str, Any], replaced: dict[str, Any]) -> dict[str, Any]:
+    """The manifest for going on from what the run keeps: side tables where they stand now, and the columns as they were mapped."""
+    given = manifest["input_options"]
+    # No file is there, so nobody compares the mapping with what its columns file says by now.
+    mapping = {**given["mapping"], "file": None if given["mapping"]["file"] is None else os.devnull}
+    return {**manifest, "input_options": {**given, **replaced, "mapping": mapping}}
+
+
 def changed_inputs(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:
     """How the files of a run differ from those of another by content (SHA-256), a sentence a kind; none when they do not.
 
@@ -289,14 +310,10 @@ def changed_inputs(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> l
     # Told apart by their names without folders: a file may be called by a relative path one day and by an absolute one the next.
     rewritten = [path for path in come if Path(path).name in {Path(other).name for other in gone}]
     names = {Path(path).name for path in rewritten}
-    lost = [path for path in gone if Path(path).name not in names]
-    # What a night was allowed to let go is still in the run's own store, but nothing can be computed from it here.
-    sealed = {str(item["path"]) for item in before if item.get("archived")}
     found = []
     for what, paths in (
         ("changed", rewritten),
-        ("archived", [path for path in lost if path in sealed]),
-        ("gone", [path for path in lost if path not in sealed]),
+        ("gone", [path for path in gone if Path(path).name not in names]),
         ("new", [path for path in come if path not in rewritten]),
     ):
         if paths:

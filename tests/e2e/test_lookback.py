@@ -217,16 +217,75 @@ def test_verify_after_nights(site: Site) -> None:
     assert site.verify().code == 6
 
 
-def test_verify_names_what_was_archived(site: Site) -> None:
-    path = site.out / "current" / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    manifest["inputs"][0]["archived"] = True
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    archived = manifest["inputs"][0]["path"]
-    (site.games / Path(archived).name).unlink()
-    said = site.verify()
+def test_verify_with_an_archived_file(site: Site) -> None:
+    options = ("--out", site.out, "--as-of", "2026-06-02", "--max-rejected", "1", "--quiet")
+    support.write(site.games / "c.parquet", rows(10, 60))
+    (site.games / "a.parquet").rename(site.base / "archived.parquet")
+    assert call("nightly", site.games, *options, "--sealed-before", "2026-05-01").code == 0
+    said = call("verify", site.games, "--out", site.out)
+    assert said.code == 0, said.stderr
+    assert "archived files from the stored rows: 70 games" in said.stdout
+    assert "no longer" not in said.stdout
+    said = call("verify", site.games, "--out", site.out, "--sample", "2")
+    assert said.code == 0, said.stderr
+    assert "no longer" not in said.stdout
+
+
+# ---------------------------------------------------------------- verify from stored states
+
+
+def test_a_sample_begins_at_stored_states(site: Site) -> None:
+    before = contents(site.out / "runs")
+    texts = []
+    for seed in ("7", "7", "8"):
+        said = call("verify", site.games, "--out", site.out, "--sample", "4", "--seed", seed)
+        assert said.code == 0, said.stderr
+        texts.append(said.stdout)
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0].count("from the state before 2026-") == 4
+    assert contents(site.out / "runs") == before
+    assert not (site.out / "work").exists()
+    said = call("verify", site.games, "--out", site.out, "--sample", "100000", "--json")
+    chunks = json.loads((site.out / "current" / "manifest.json").read_text(encoding="utf-8"))["chunks"]
+    assert len(said.last()["computed"]) == len(chunks) > 20
+
+
+def test_a_sample_finds_a_state_that_is_wrong(site: Site) -> None:
+    """Nobody sees it in the tables, but the next late game would be rated from it."""
+    state = sorted((site.out / "current" / "fold" / "state").iterdir())[4]
+    rating = pq.read_table(state)["rating"][0].as_py()
+    spoil(state, "rating", 0, rating + 50)
+    assert site.verify().code == 0
+    said = site.verify("--sample", "100000")
     assert said.code == 6
-    assert f"1 archived: {archived}" in said.stderr
+    assert "timeline, row" in said.stderr
+    assert "in the recomputed one" in said.stderr
+
+
+def test_a_sample_finds_a_stored_row_that_is_wrong(site: Site) -> None:
+    stored = sorted((site.out / "current" / "fold" / "rows").iterdir())[6]
+    names = pq.read_schema(stored).names
+    table = pq.read_table(stored)
+    swapped = [{"winner_id": "loser_id", "loser_id": "winner_id"}.get(name, name) for name in names]
+    pq.write_table(table.rename_columns(swapped).select(names), stored)
+    said = site.verify("--sample", "100000")
+    assert said.code == 6, said.stderr
+    assert "timeline, row" in said.stderr
+
+
+def test_a_sample_with_other_files_says_so(site: Site) -> None:
+    support.write(site.games / "z.parquet", rows(3, 200))
+    said = call("verify", site.games, "--out", site.out, "--sample", "1")
+    assert said.code == 0
+    assert f"1 new: {site.games / 'z.parquet'}" in said.stdout
+
+
+def test_a_sample_of_nothing(run_backfill: Backfill) -> None:
+    out = run_backfill([game(1, "2026-09-01 00:00:00", "a", "b")], *AS_OF).ok()
+    said = call("verify", out.folder.parent / "in", "--out", out.folder, "--sample", "2")
+    assert said.code == 2
+    assert "no game is rated" in said.stderr
+    assert call("verify", out.folder.parent / "in", "--out", out.folder, "--sample", "0").code == 2
 
 
 def test_verify_says_when_the_files_are_others(site: Site) -> None:
@@ -283,6 +342,7 @@ def test_verify_takes_the_columns_as_they_were_mapped(tmp_path: Path) -> None:
     assert call("backfill", path, "--rules", "tavla42", "--out", out, "--columns", columns, *AS_OF, "--quiet").code == 0
     columns.write_text('[columns]\ngame_id = "id"\nwinner_id = "loser_id"\n', encoding="utf-8")
     assert call("verify", path, "--out", out, "--quiet").code == 0
+    assert call("verify", path, "--out", out, "--quiet", "--sample", "2").code == 0
     columns.unlink()
     assert call("verify", path, "--out", out, "--quiet").code == 0
 
@@ -295,6 +355,7 @@ def test_verify_with_a_side_table_that_has_moved(run_backfill: Backfill) -> None
     assert said.code == 3
     assert "aliases" in said.stderr
     assert call("verify", games, "--out", out.folder, "--quiet", "--aliases", moved).code == 0
+    assert call("verify", games, "--out", out.folder, "--quiet", "--aliases", moved, "--sample", "2").code == 0
     support.write(moved, [{"alias_id": "p1", "player_id": "p3"}])
     said = call("verify", games, "--out", out.folder, "--quiet", "--aliases", moved)
     assert said.code == 6
