@@ -110,7 +110,8 @@ def parse_axis(text: str, ruleset: Ruleset) -> Axis:
     Raises:
         UsageFault: an unknown name, or something else than values.
     """
-    name, sign, values = text.partition("=")
+    # From the right: a version may be called a=b, and no value has such a sign.
+    name, sign, values = text.rpartition("=")
     if not sign or not values.strip():
         raise UsageFault(f"--vary {text}: write NAME=VALUES such as divisor=400:2400:100 or heavy.games=30,50,none")
     parameter = find_parameter(name.strip(), ruleset)
@@ -228,8 +229,8 @@ def _holder(version: dict[str, Any], key: str) -> tuple[Any, Any]:
     holder: Any = version
     for part in path:
         # Steps are counted from 1.
-        steps = dict(enumerate(holder, start=1)) if isinstance(holder, list) else {}
-        holder = steps.get(int(part)) if steps else holder.get(part)
+        steps = isinstance(holder, list)
+        holder = dict(enumerate(holder, start=1)).get(int(part)) if steps else holder.get(part)
         if holder is None:
             return None, last
     return holder, last

@@ -133,6 +133,11 @@ class Field:
     next_award: int = 0
     next_mark: int = 0
 
+    @property
+    def parts(self) -> int:
+        """How many parts the games have."""
+        return 1 if self.split_us is None else 2
+
     def runs(self, played_us: NDArray[np.int64], to_us: int) -> list[Run]:
         """Cut a stretch at adjustments and at the instant that parts the games; awards before `to_us` are handed out once."""
         found, at = [], 0

@@ -29,19 +29,29 @@ from eloreplay.sweep_field import Field, Played, Run
 from eloreplay.sweep_kernel import NEVER_HEAVY, SUMS, SWEEP_STATE, close_weeks, sweep_games
 
 #: Bytes that the ratings of all settings of a pass may take.
-STATE_BYTES = 4 << 30
+STATE_BYTES = 2 << 30
 #: The compiled loop takes its arguments by position, in groups.
 _rate_games: Callable[..., None] = sweep_games
 
 
 class Arm:
-    """One setting on its way through the games: its tables, its players' state, its sums (`SUMS` `(2,)`)."""
+    """One setting on its way through the games.
 
-    def __init__(self, setting: Setting, divisor: NDArray[np.float64], stake: NDArray[np.float64], start: NDArray[Any]) -> None:
+    Args:
+        setting: what is rated.
+        divisor: of each kind of game, float64 `(n_kinds,)`; likewise `stake`.
+        stake: see there.
+        start: `SWEEP_STATE` `(n_players,)` before the first game.
+        parts: 2 where the games are parted, else 1: the sums are `SUMS` `(parts,)`.
+    """
+
+    def __init__(
+        self, setting: Setting, divisor: NDArray[np.float64], stake: NDArray[np.float64], start: NDArray[Any], parts: int
+    ) -> None:
         ruleset = setting.ruleset
         self.setting = setting
         self.state = start
-        self.sums = np.zeros(2, SUMS)
+        self.sums = np.zeros(parts, SUMS)
         versions = ruleset.version_table()
         heavy = [(NEVER_HEAVY, 0.0) if games is None else (games, k) for games, k in _heavy(versions)]
         tables: KernelTables = ruleset.kernel_tables()
@@ -113,13 +123,13 @@ def arms(database: Database, field: Field, chosen: Sequence[Setting], scratch: P
         state = np.zeros(len(start), SWEEP_STATE)
         for name in ("rating", "experience", "games", "seen"):
             state[name] = start[name]
-        found.append(Arm(setting, *terms[setting.ruleset.digest], state))
+        found.append(Arm(setting, *terms[setting.ruleset.digest], state, field.parts))
     return found
 
 
 def most_arms(field: Field) -> int:
     """How many settings can be rated side by side: each holds 40 bytes a player and its sums."""
-    return int(STATE_BYTES // (field.index.num_rows * SWEEP_STATE.itemsize + 2 * SUMS.itemsize))
+    return int(STATE_BYTES // (field.index.num_rows * SWEEP_STATE.itemsize + field.parts * SUMS.itemsize))
 
 
 def _terms(field: Field, chosen: Sequence[Setting], scratch: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:

@@ -105,6 +105,24 @@ def test_without_a_version_in_front_every_version_changes_that_has_the_number() 
     assert present(HISTORY, find_parameter("1.2.0:divisor", HISTORY)) == 800.0
 
 
+def test_steps_of_k_change_only_where_there_are_so_many(tmp_path: Path) -> None:
+    content = TAVLA.as_dict() | {"version": [{"name": "old", "divisor": 400.0, "k": 20.0}, {"name": "new", "divisor": 400.0}]}
+    content["version"][1] |= {"from": "2026-01-01", "k_by_games": [{"from": 0.0, "k": 40.0}, {"from": 30.0, "k": 20.0}]}
+    steps = load_ruleset(str(ss.write_rules(tmp_path / "steps.toml", content)))
+    varied = with_values(steps, [find_parameter("k_by_games.2.k", steps)], [10.0])
+    assert [[step.k for step in version.k_by_games] for version in varied.version] == [[], [40.0, 10.0]]
+    with pytest.raises(UsageFault, match=r"k_by_games\.2\.k"):
+        find_parameter("k_by_games.3.k", steps)
+
+
+def test_a_version_may_be_called_anything(tmp_path: Path) -> None:
+    content = TAVLA.as_dict()
+    content["version"][0]["name"] = "a=b: c"
+    odd = load_ruleset(str(ss.write_rules(tmp_path / "odd.toml", content)))
+    axis = parse_axis("a=b: c:divisor=400", odd)
+    assert (axis.parameter.version, axis.parameter.key, axis.values) == ("a=b: c", "divisor", (400.0,))
+
+
 def test_a_heavy_week_can_be_put_where_there_was_none(tmp_path: Path) -> None:
     content = TAVLA.as_dict()
     content["version"][0]["heavy"] = None
