@@ -1,7 +1,8 @@
 -- Purpose: what became of the games since the run before: new, late, corrected, or no longer rated and why.
 -- Grain: one row a UTC day and kind that occurs.
--- Inputs: $from_us (from where on everything is rated again); timeline_before (the part of the old timeline that is rated anew; pool '' when there is one pool only), rule_inputs (what is
---   rated now in its place), judged, set_aside, $horizon_us (instant of the last game or award of the run before; NULL: there was none).
+-- Inputs: differing (from_us, to_us: where games may differ); timeline_before (the old timeline there; pool '' when there is one pool
+--   only), rule_inputs (what is rated now), judged, set_aside, $horizon_us (instant of the last game or award of the run before; NULL:
+--   there was none).
 -- Kinds: 'new' after the horizon; 'late' a game that was not there and lies at or before it; 'corrected' the same game with other players,
 --   time or inputs; else why it is not rated any more: its verdict now, or 'withdrawn' when no file has it any more.
 with old as (
@@ -14,7 +15,11 @@ with old as (
 now as (
     select *
     from rule_inputs
-    where played_us >= $from_us
+    where exists (
+        select 1
+        from differing
+        where rule_inputs.played_us >= differing.from_us and rule_inputs.played_us < differing.to_us
+    )
 ),
 
 paired as (
@@ -48,7 +53,7 @@ reasons as (
         from set_aside
         where verdict = 'conflicting_copies'
     )
-    where game_id is not null
+    where game_id in (select game_id from paired where not is_rated)
     group by game_id
 ),
 

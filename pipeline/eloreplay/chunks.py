@@ -121,6 +121,17 @@ def cut(days: Iterable[tuple[int, int]], unit: str, as_of_us: int) -> list[tuple
     return [(*span, number) for span, number in found.items()]
 
 
+def joined(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals in order, those that touch as one: few, so that rows can be held against all of them."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(intervals):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return found
+
+
 @dataclass(frozen=True)
 class Fold:
     """What `fold.json` says: the chunks of a run and the facts that the next step needs.

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from eloreplay.again import OLD_FOLDER
 from eloreplay.backfill import stop_if_too_many_refused
 from eloreplay.changes import Before, board_moves, look_back
-from eloreplay.chunks import DAY_US, FOLD, LAST_US, Chunk, bins_of, read_fold, spans_of
+from eloreplay.chunks import DAY_US, FOLD, LAST_US, Chunk, bins_of, joined, read_fold, spans_of
 from eloreplay.conclude import Work, conclude
 from eloreplay.errors import EnvironmentFault, UsageFault
 from eloreplay.games import Intake, game_bins, judge_awards, judged_days, put_settings, stage_inputs
@@ -100,6 +100,12 @@ class _Plan:
     recut: list[tuple[int, int]]
     untouched: set[tuple[int, int]]
 
+    @property
+    def made_anew(self) -> list[tuple[int, int]]:
+        """Where rows are judged again: the same as `recut`, as few intervals."""
+        first = [key for key in self.recut if key[0] < self.from_us]
+        return joined([*first, (self.from_us, LAST_US)] if self.from_us < NEVER_US else first)
+
     def untouched_of(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Those of the published run's chunks that are taken over in every respect."""
         return [chunk for chunk in chunks if (chunk.from_us, chunk.to_us) in self.untouched]
@@ -156,8 +162,8 @@ class Step:
         index = number_players(database)
         start = self._start(work, intake, plan, index)
         database.create_view("rule_inputs", "rule_inputs")
-        self._show_timeline(database, intake, self.fold.chunks[len(plan.kept) :])
-        restated = self._restated(database, before, plan.from_us, instants)
+        self._show_differing(database, intake, plan, chunks)
+        restated = self._restated(database, before, instants)
         object_to(restated)
         result = replay(
             database,
@@ -278,7 +284,7 @@ class Step:
     def _judge(self, work: Work, intake: Intake, files: NightFiles, changes: RowChanges, plan: _Plan) -> list[Chunk]:
         """Judge the rows of the chunks that are made anew, and keep them; returns these chunks."""
         database = work.database
-        stage_recut(database, Stored(database, self.before, self.fold, intake), plan.recut, changes)
+        stage_recut(database, Stored(database, self.before, self.fold, intake), plan.made_anew, changes)
         database.create_view("judged", "judged")
         database.create_view("kept_rows", "kept_rows")
         intake.days = judged_days(database)
@@ -369,9 +375,22 @@ class Step:
             f"read_parquet({paths}, hive_partitioning = false){tail}"
         )
 
-    def _restated(self, database: Database, before: Before, from_us: int, instants: dict[str, int]) -> dict[str, Any]:
+    def _show_differing(self, database: Database, intake: Intake, plan: _Plan, chunks: Sequence[Chunk]) -> None:
+        """Show where games may differ: the old timeline of those chunks, and the intervals as the table `differing`.
+
+        Chunks whose rated games have the digest that they had are left out: rated again, but by the same games.
+        """
+        now = {(chunk.from_us, chunk.to_us): chunk.digest for chunk in chunks if chunk.games and chunk.from_us >= plan.from_us}
+        old = {(chunk.from_us, chunk.to_us): chunk for chunk in self.fold.chunks[len(plan.kept) :] if chunk.games}
+        same = {key for key, digest in now.items() if key in old and old[key].digest == digest}
+        self._show_timeline(database, intake, [chunk for key, chunk in old.items() if key not in same])
+        intervals = joined(key for key in {*now, *old} if key not in same)
+        schema = pa.schema([("from_us", pa.int64()), ("to_us", pa.int64())])
+        database.put("differing", pa.Table.from_pylist([{"from_us": a, "to_us": b} for a, b in intervals], schema=schema))
+
+    def _restated(self, database: Database, before: Before, instants: dict[str, int]) -> dict[str, Any]:
         """What became of the games since the run before: how many are new, which days are restated and why."""
-        rows = database.rows("restated_games", {"horizon_us": before.horizon_us, "from_us": from_us})
+        rows = database.rows("restated_games", {"horizon_us": before.horizon_us})
         new = sum(games for _, kind, games in rows if kind == "new")
         kinds: dict[str, int] = {}
         days: dict[str, dict[str, int]] = {}
