@@ -104,7 +104,10 @@ def assert_next_run_is_undisturbed(stage: Stage, out: Path) -> None:
     last = os.readlink(out / "current").removeprefix("runs/")
     assert names[-1] == last
     assert len(names) == int(last), f"unnamed runs stay: {names}, current {last}"
-    assert sorted(path.name for path in out.iterdir()) == ["current", "eloreplay.json", "lock", "runs"]
+    assert sorted(path.name for path in out.iterdir()) == ["boards", "current", "eloreplay.json", "journal.jsonl", "lock", "runs"]
+    # The board of every published run is kept, and no half of one.
+    boards = sorted(path.name for path in (out / "boards").iterdir())
+    assert boards == [f"{name}.parquet" for name in names], boards
     assert (out / "lock").read_bytes() == b""
 
 
