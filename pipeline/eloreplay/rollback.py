@@ -257,12 +257,13 @@ def _write_changes(run: Path, home: Path, current: Path, plan: Plan) -> int | No
 
 
 def _manifest(plan: Plan, changed: int | None) -> dict[str, Any]:
-    """The old run's manifest as that of the new one."""
+    """The old run's manifest as that of the new one; what its own night did is not what this run does."""
     return {
-        **plan.manifest,
+        **{key: value for key, value in plan.manifest.items() if key != "night"},
         "run": plan.target,
         "made_at": show_us(now_us()),
         "kind": "rollback",
         "rollback_of": plan.source,
+        "after": plan.instead_of,
         "changed_players": changed,
     }

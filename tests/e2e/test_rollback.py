@@ -157,7 +157,8 @@ def test_the_manifest_says_what_it_is(site: Site) -> None:
     assert new["rollback_of"] == "000001"
     assert new["kind"] == "rollback"
     assert new["made_at"] > old["made_at"]
-    different = {"run", "rollback_of", "kind", "made_at", "changed_players"}
+    assert new["after"] == "000002"
+    different = {"run", "rollback_of", "kind", "made_at", "changed_players", "after"}
     assert {k: v for k, v in new.items() if k not in different} == {k: v for k, v in old.items() if k not in different}
     line = journal.entries(site.out)[-1]
     assert (line["command"], line["outcome"], line["run"], line["rollback_of"]) == ("rollback", "published", "000003", "000001")
@@ -214,6 +215,22 @@ def test_a_night_goes_on_from_it(site: Site) -> None:
     assert said.code == 0, said.stderr
     assert os.readlink(site.out / "current") == "runs/000004"
     assert compare_runs(site.run(2), site.current) is None
+
+
+def test_a_night_is_rolled_back_and_rolled_back_to(site: Site) -> None:
+    options = ("--out", site.out, "--accept-changes", "--quiet")
+    support.write(site.games / "c.parquet", [game("z", NOON + 46 * DAY, "p1", "p2")])
+    assert call("nightly", site.games, *options, "--as-of", "2026-06-02").code == 0
+    assert call("rollback", site.out, "2").code == 0
+    assert compare_runs(site.run(2), site.current) is None
+    assert call("rollback", site.out, "3").code == 0
+    assert compare_runs(site.run(3), site.current) is None
+    manifest = json.loads((site.current / "manifest.json").read_text(encoding="utf-8"))
+    assert "night" not in manifest
+    # Its files are those that the night read: there is nothing new for the next one.
+    assert call("nightly", site.games, *options, "--as-of", "2026-06-02").code == 0
+    assert site.current.name == "000005"
+    assert call("verify", site.games, "--out", site.out, "--sample", "3", "--quiet").code == 0
 
 
 def test_back_and_forth(site: Site) -> None:
