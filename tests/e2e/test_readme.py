@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -165,7 +167,58 @@ def test_options_in_the_text_exist(page: str) -> None:
     assert used - known - {"--help", "--version"} == set()
 
 
-TABLES = ("timeline", "players", "leaderboard", "awards", "rejected", "calibration", "summary", "player_timeline")
+@pytest.mark.parametrize("page", RUN)
+def test_commands_that_are_only_shown_can_be_parsed(page: str) -> None:
+    """Units, lines for cron and scripts are not run, but what they call takes these arguments."""
+    for _, content in (block for block in blocks(page) if block[0] in ("sh", "ini", "cron")):
+        lines = [line for line in content.replace("\\\n", " ").splitlines() if not line.startswith("#")]
+        for line in lines:
+            found = re.search(r"(?:^|[ =/])eloreplay ([a-z-]+)((?: [^|>&;]+)?)", line)
+            if found:
+                cli.commands[found[1]].make_context(found[1], shlex.split(re.sub(r" \d$", "", found[2])))
+
+
+def test_the_script_for_orchestrators_ends_with_the_exit_code_of_the_night(scratch: Path) -> None:
+    (script,) = [text for _, text in blocks("docs/how-to-nightly-engineer.md") if text.startswith("#!/bin/sh")]
+    Path("night.sh").write_text(script, encoding="utf-8")
+    Path("bin").mkdir()
+    Path("bin/eloreplay").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m eloreplay "$@"\n', encoding="utf-8")
+    Path("bin/eloreplay").chmod(0o755)
+    path = os.environ | {"PATH": f"{scratch / 'bin'}:{os.environ['PATH']}"}
+
+    def night(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(["sh", "night.sh", *arguments], capture_output=True, text=True, check=False, env=path)
+        return done.returncode, done.stdout + done.stderr
+
+    assert night("data/games", "out/sample", "log") == (0, "the ratings are up to date\n")
+    assert json.loads(Path("log").read_text(encoding="utf-8").splitlines()[-1])["published"]
+    code, said = night("data/none", "out/sample", "log")
+    assert code == 3
+    assert said.startswith("exit code 3, a person has to look: eloreplay: games data/none: no such file")
+    code, said = night("data/games", "out", "log")
+    assert code == 2
+
+
+def test_documented_keys_of_the_manifest_are_those_there_are(scratch: Path) -> None:
+    page = (ROOT / "docs" / "outputs.md").read_text(encoding="utf-8")
+    section = re.search(r"^## manifest\.json$.*?(?=^## )", page, re.MULTILINE | re.DOTALL)
+    assert section
+    first = re.findall(r"^\| (`[^|]+) \|", section[0], re.MULTILINE)
+    documented = {name for cell in first for name in re.findall(r"`(\w+)`", cell)} | {"award_rows_read", "award_bins"}
+    assert call("eloreplay nightly data/games --out out/sample --quiet")[0] == 0
+    assert call("eloreplay rollback out/sample 1 --quiet")[0] == 0
+    keys = set()
+    for run in sorted(Path("out/sample/runs").iterdir()):
+        keys |= set(json.loads((run / "manifest.json").read_text(encoding="utf-8")))
+    assert keys | {"what_if"} == documented
+    night = json.loads(Path("out/sample/runs/000002/manifest.json").read_text(encoding="utf-8"))["night"]
+    page = (ROOT / "docs" / "how-to-nightly-engineer.md").read_text(encoding="utf-8")
+    table = page[page.index("| field of `night` |") : page.index("`timings` of the manifest")]
+    fields = {name for cell in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)}
+    assert fields == set(night) | {"nothing_new", "as_of"}
+
+
+TABLES = ("timeline", "players", "leaderboard", "awards", "rejected", "changes", "calibration", "summary", "player_timeline")
 
 
 @pytest.mark.parametrize("table", TABLES)
