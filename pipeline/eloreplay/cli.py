@@ -58,6 +58,7 @@ def cli() -> None:
 @click.option("--top", type=click.IntRange(1), default=100, show_default=True, help="Length of the leaderboard.")
 @click.option("--min-games", type=click.IntRange(1), default=1, show_default=True, help="Games needed to stand on it.")
 @click.option("--active-days", type=click.IntRange(0, 36500), help="Stand on it only if played in the last N days.")
+@click.option("--no-study", is_flag=True, help="Leave out the study by slices: one curve of all games only.")
 @click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="Published runs that are kept.")
 @output_options
 def backfill(games: tuple[str, ...], **options: Any) -> None:
@@ -90,6 +91,7 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
         memory_limit=memory_size(options["memory_limit"]),
         max_rejected=options["max_rejected"],
         keep=options["keep"],
+        study=not options["no_study"],
         board=BoardOptions(options["top"], options["min_games"], options["active_days"]),
     )
     with Console(console_mode(options)) as console:

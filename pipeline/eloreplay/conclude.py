@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
+from eloreplay import calibration
 from eloreplay.changes import Before, write_changes
 from eloreplay.chunks import FOLD, Chunk, Fold
 from eloreplay.columns import ColumnMapping
 from eloreplay.games import Inputs, Intake, Report, write_refused
-from eloreplay.instants import now_us, show_us
-from eloreplay.publish import versions, write_manifest, write_tables, write_views
+from eloreplay.instants import BEGINNING_US, now_us, show_us
+from eloreplay.month_study import Months, month_study
+from eloreplay.publish import summary, versions, write_manifest, write_tables, write_views
 from eloreplay.queries import Database
 from eloreplay.replay import Replay
 from eloreplay.rowstore import key_check
@@ -77,6 +80,7 @@ def conclude(
     undated_bins: dict[str, int],
     next_file: int,
     more: dict[str, Any],
+    study_before: tuple[Path | None, int] = (None, BEGINNING_US),
 ) -> tuple[dict[str, Any], pa.Table]:
     """Write everything but the timeline, the rows and the states, which are there; returns the manifest and the table `changes`.
 
@@ -90,6 +94,7 @@ def conclude(
         undated_bins: see there.
         next_file: number for the next new file.
         more: further keys of the manifest.
+        study_before: the run whose study is carried on, and the instant from which on games may differ from it.
     """
     work.report("writing tables", 0, 0)
     run, database, pool = work.run, work.database, work.pool
@@ -98,6 +103,7 @@ def conclude(
     write_parquet(database.arrow_of("select * from refused_kept order by file_no, row"), run / FOLD / "refused.parquet")
     write_refused(database.arrow_of("select * from refused_kept order by file_no, row"), intake, run / "rejected.parquet", pool)
     write_tables(database, run, result, intake, work.ruleset, work.options.board, pool)
+    _write_study(work, intake, chunks, study_before)
     changes = write_changes(database, run, result.index, result.horizon_ratings, work.options.board, work.ruleset, pool)
     write_parquet(result.index.select(["pool", "player_id"]), run / FOLD / "players.parquet")
     for name in ("favourite_counts", "game_counts"):
@@ -146,6 +152,35 @@ def conclude(
         "timings": work.clock.timings(result.elapsed_s),
     }
     return manifest, changes
+
+
+def _write_study(work: Work, intake: Intake, chunks: Sequence[Chunk], before: tuple[Path | None, int]) -> None:
+    """The tables `calibration` and `summary`: by slices and with scores, unless the run is asked to do without."""
+    database, pool = work.database, work.pool
+    work.clock.lap("tables")
+    overall = summary(database, intake, pool)
+    curves = calibration.curve(database, pool)
+    if work.options.study:
+        work.report("studying", 0, 0)
+        games = database.connection.execute(
+            "select epoch_us(month_start), cast(sum(games) as bigint) from game_counts group by month_start order by month_start"
+        ).fetchall()
+        pools = pl.from_arrow(database.arrow_of("select pool from pools order by pool")) if pool else None
+        curves, found = month_study(
+            database,
+            work.run,
+            work.ruleset,
+            chunks,
+            Months(dict(games), before[1], before[0]),
+            pools["pool"] if isinstance(pools, pl.DataFrame) else None,
+        )
+        keys = [*(["pool"] if pool else []), "statistic", "slice", "slice_value"]
+        # What both know is the same; the run's own rows come first.
+        more = found.cast(overall.schema).join(overall, on=keys, how="anti", nulls_equal=True)
+        overall = pl.concat([overall, more.select(overall.columns)]).sort(keys)
+    write_parquet(curves.to_arrow(), work.run / "calibration.parquet")
+    write_parquet(overall.to_arrow(), work.run / "summary.parquet")
+    work.clock.lap("study")
 
 
 def _horizon(result: Replay) -> int | None:

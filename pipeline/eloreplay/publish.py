@@ -37,7 +37,7 @@ class BoardOptions:
 def write_tables(
     database: Database, folder: Path, result: Replay, intake: Intake, ruleset: Ruleset, board: BoardOptions, pool: bool
 ) -> None:
-    """Write the tables that are made from the state at the end and from counts; the timeline is not read again.
+    """Write the tables that are made from the state at the end; the timeline is not read again.
 
     Needs `favourite_counts` and `game_counts` of the whole history, and `refused_kept` (see `games.refused`).
 
@@ -71,8 +71,6 @@ def write_tables(
     rows = database.arrow("leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days})
     rows = rows if ruleset.band else rows.drop_columns(["band"])
     write_parquet(_without_pool(_plain(rows, players.schema), pool), folder / "leaderboard.parquet")
-    write_parquet(calibration.curve(database, pool).to_arrow(), folder / "calibration.parquet")
-    write_parquet(summary(database, intake, pool).to_arrow(), folder / "summary.parquet")
 
 
 def _plain(rows: pa.Table, like: pa.Schema) -> pa.Table:

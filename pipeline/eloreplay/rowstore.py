@@ -6,6 +6,8 @@ there is compared by the id itself, so two ids of one key cost a look and nothin
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -204,3 +206,13 @@ def chunks_with(run: Path, chunks: Sequence[Chunk], ids: pa.Table) -> list[Chunk
 def files_sql(paths: Iterable[Path]) -> str:
     """Paths of ours as an SQL list for read_parquet."""
     return "[" + ", ".join("'" + literal_path(path).replace("'", "''") + "'" for path in paths) + "]"
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file that never changes a second name; a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        shutil.copy2(source, target)

@@ -29,6 +29,7 @@ class RunOptions:
         memory_limit: of DuckDB, as it writes it ("1GB").
         max_rejected: largest share of refused rows that is still published.
         keep: published runs that are kept, the present one included.
+        study: whether the run is studied by slices; without, `calibration` has only the curve of all games.
         board: who stands on the leaderboard.
     """
 
@@ -37,6 +38,7 @@ class RunOptions:
     memory_limit: str = DEFAULT_MEMORY
     max_rejected: float = 0.01
     keep: int = 3
+    study: bool = True
     board: BoardOptions = field(default_factory=BoardOptions)
 
 
@@ -75,12 +77,12 @@ class Clock:
         self._last = now
 
     def timings(self, fold: dict[str, float]) -> dict[str, float]:
-        """Seconds: `input`, then the parts of the fold, `storing`, `tables`, `total`; `other` is what no part claims.
+        """Seconds: `input`, then the parts of the fold, `storing`, `study`, `tables`, `total`; `other` is what no part claims.
 
         `compile` is beside them and not part of the total: the kernel is compiled while the input is read.
         """
         total = time.perf_counter() - self._started
-        laps = {name: self._laps.get(name, 0.0) for name in ("input", "storing", "tables")}
-        parts = {"input": laps["input"], **fold, "storing": laps["storing"], "tables": laps["tables"]}
+        laps = {name: self._laps.get(name, 0.0) for name in ("input", "storing", "study", "tables")}
+        parts = {"input": laps["input"], **fold, **{name: laps[name] for name in ("storing", "study", "tables")}}
         parts["other"] = max(0.0, total - sum(parts.values()))
         return {name: round(seconds, 3) for name, seconds in {**parts, "total": total}.items()}

@@ -7,8 +7,6 @@ over as they are, by links; those after it are judged and rated again by the ver
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -36,7 +34,7 @@ from eloreplay.queries import Database, all_columns, sql_text
 from eloreplay.rating import initial_state, warm_up
 from eloreplay.reader import TypeLedger
 from eloreplay.replay import Start, nothing_before, number_players, replay
-from eloreplay.rowstore import files_sql, ids_path, rows_path, undated_path, write_undated
+from eloreplay.rowstore import files_sql, ids_path, link, rows_path, undated_path, write_undated
 from eloreplay.sources import Source, file_digest, refuse_changed
 from eloreplay.states import restore, state_path
 from eloreplay.tables import ARROW_TYPES
@@ -196,7 +194,9 @@ class Step:
             **restated,
         }
         keys = {"kind": self.kind, "after": self.before.name, **more, "compile_s": round(compile_s, 3), "night": night}
-        manifest, changed = conclude(work, intake, result, before, whole, sum(lost.values()), lost, files.next_file, keys)
+        manifest, changed = conclude(
+            work, intake, result, before, whole, sum(lost.values()), lost, files.next_file, keys, (self.before, plan.from_us)
+        )
         night["board_entries"], night["board_exits"] = (
             [str(player) for player in players] for players in board_moves(self.before, work.run)
         )
@@ -457,13 +457,3 @@ def _insist_on_bins(intake: Intake) -> None:
             f"the bins hold {counted} rows, the files {intake.rows_read}; nothing was published. The published run does not "
             "fit its files: run eloreplay backfill once more, and please report this"
         )
-
-
-def link(source: Path, target: Path) -> None:
-    """Give a file that never changes a second name; a copy where the file system has no links."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        shutil.copy2(source, target)
