@@ -153,9 +153,9 @@ def fit(games: tuple[str, ...], **options: Any) -> None:
     """
     from eloreplay.console import Console
     from eloreplay.fit import fit as run
-    from eloreplay.fit import ranges
     from eloreplay.fit_page import page
     from eloreplay.instants import show_us
+    from eloreplay.ranges import ranges
     from eloreplay.settings import find_parameter
 
     ruleset, inputs, as_of_us = _given(games, options)

@@ -8,7 +8,6 @@ that whole-number ratings put into the loss.
 from __future__ import annotations
 
 import itertools
-import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eloreplay.errors import InputRefused, UsageFault
+from eloreplay.errors import InputRefused
 from eloreplay.games import Inputs, Report
 from eloreplay.queries import Database
+from eloreplay.ranges import Range
 from eloreplay.rules import Ruleset
-from eloreplay.settings import Parameter, Setting, number, present, with_values
+from eloreplay.settings import Setting, number, present, with_values
 from eloreplay.sweep_field import Field, Played, Run, opened, stretches
 from eloreplay.sweep_kernel import GROUPS
 from eloreplay.sweep_pass import Arm, arms, most_arms, rate_all, warm_up
@@ -31,32 +31,9 @@ from eloreplay.sweep_table import paired
 FIRST_POINTS = {1: 17, 2: 9, 3: 6}
 FINER_POINTS = {1: 9, 2: 5, 3: 4}
 #: Points along one axis that are held against the best, to say how far it is certain.
-PROFILE_POINTS = 33
+PROFILE_POINTS, PROFILE_BETWEEN = 33, 9
 #: The search ends when its points lie this close, as a share of the value: closer than the games could tell.
 PRECISION = 0.01
-#: Without bounds of one's own: from a quarter to four times the present value.
-REACH = 4.0
-#: Values are tried with so many digits, so that what is reported is what was tried.
-DIGITS = 4
-
-
-@dataclass(frozen=True)
-class Range:
-    """A parameter and the bounds it is looked for in."""
-
-    parameter: Parameter
-    low: float
-    high: float
-    whole: bool
-
-    def points(self, low: float, high: float, count: int) -> list[float]:
-        """`count` values from `low` to `high`, equal in ratio where `low` is above 0, as one would write them; rising."""
-        steps = [i / (count - 1) for i in range(count)]
-        raw = [low * (high / low) ** step if low > 0 else low + (high - low) * step for step in steps]
-        return sorted({min(max(self._rounded(value), self.low), self.high) for value in raw})
-
-    def _rounded(self, value: float) -> float:
-        return float(round(value)) if self.whole else float(f"{value:.{DIGITS}g}")
 
 
 @dataclass(frozen=True)
@@ -95,45 +72,6 @@ class FitResult:
     brier_difference: dict[str, Estimate]
     tried: int
     notes: list[str] = field(default_factory=list)
-
-
-def ranges(ruleset: Ruleset, chosen: Sequence[Parameter], low: dict[str, float], high: dict[str, float]) -> list[Range]:
-    """The bounds of every parameter.
-
-    Raises:
-        UsageFault: too many or none, one twice, bounds of something else, missing bounds, or bounds the wrong way round.
-    """
-    names = [parameter.name for parameter in chosen]
-    if not 1 <= len(names) <= len(FIRST_POINTS):
-        raise UsageFault(f"--param is needed 1 to {len(FIRST_POINTS)} times, {len(names)} were given")
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageFault(f"--param {name} is given twice")
-    for option, bounds in (("--from", low), ("--to", high)):
-        for name in bounds:
-            if name not in names:
-                raise UsageFault(f"{option} {name}=…: is not one of the parameters that are fitted ({', '.join(names)})")
-    found = []
-    for parameter in chosen:
-        now = present(ruleset, parameter)
-        least, most = low.get(parameter.name), high.get(parameter.name)
-        if now is None or now <= 0:
-            if least is None or most is None:
-                raise UsageFault(
-                    f"--param {parameter.name}: the rules have no single value above 0 of it, so give both --from "
-                    f"{parameter.name}=… and --to {parameter.name}=…"
-                )
-        else:
-            least = now / REACH if least is None else least
-            most = now * REACH if most is None else most
-        points = parameter.key in ("start", "floor", "cap", "max_change") and ruleset.integer_ratings
-        whole = points or parameter.key == "heavy.games"
-        if whole:
-            least, most = float(math.ceil(least)), float(math.floor(most))
-        if not least < most:
-            raise UsageFault(f"--param {parameter.name}: {number(least)} to {number(most)} is no range: --from must be below --to")
-        found.append(Range(parameter, least, most, whole))
-    return found
 
 
 class Trial:
@@ -291,25 +229,28 @@ def _result(looked_for: Sequence[Range], best: tuple[float, ...], ruleset: Rules
 
 def _profile(at: int, looked_for: Sequence[Range], best: tuple[float, ...], ruleset: Ruleset, trial: Trial) -> Found:
     """How far one parameter may be moved, the others at their best, before the training games notice."""
-    one = looked_for[at]
+    one, games = looked_for[at], trial.games(0)
+
+    def alike(values: Sequence[float]) -> list[bool]:
+        points = [(*best[:at], value, *best[at + 1 :]) for value in (best[at], *values)]
+        middle, *every = trial.arms([_ruleset(looked_for, point, ruleset) for point in points])
+        return [arm is middle or not paired(arm, middle, 0, "loss", games).low > 0 for arm in every]
+
     values = sorted({*one.points(one.low, one.high, PROFILE_POINTS), best[at]})
-    moved = [_ruleset(looked_for, (*best[:at], value, *best[at + 1 :]), ruleset) for value in values]
-    every = trial.arms(moved)
-    middle = values.index(best[at])
-    games = trial.games(0)
-    alike = [i == middle or not paired(arm, every[middle], 0, "loss", games).low > 0 for i, arm in enumerate(every)]
-    first, last = middle, middle
-    while first > 0 and alike[first - 1]:
-        first -= 1
-    while last < len(values) - 1 and alike[last + 1]:
-        last += 1
-    return Found(
-        name=one.parameter.name,
-        now=present(ruleset, one.parameter),
-        best=best[at],
-        low=None if first == 0 else values[first],
-        high=None if last == len(values) - 1 else values[last],
-    )
+    middle, same = values.index(best[at]), alike(values)
+    edges: list[float | None] = []
+    for side, kept in ((values[middle::-1], same[middle::-1]), (values[middle:], same[middle:])):
+        last = next((i for i, fits in enumerate(kept) if not fits), len(side)) - 1
+        if last == len(side) - 1:
+            edges.append(None)
+            continue
+        # Between the last value that cannot be told from the best and the first that can, once more.
+        inside, outside = side[last], side[last + 1]
+        between = one.points(min(inside, outside), max(inside, outside), PROFILE_BETWEEN)
+        between = between if inside < outside else between[::-1]
+        fits = alike(between)
+        edges.append(between[next((i for i, fit in enumerate(fits) if not fit), len(fits)) - 1])
+    return Found(one.parameter.name, present(ruleset, one.parameter), best[at], edges[0], edges[1])
 
 
 def _notes(looked_for: Sequence[Range], best: tuple[float, ...], test_games: int) -> Iterator[str]:
