@@ -16,8 +16,10 @@ import pytest
 import support
 from support import Backfill, game
 
-from eloreplay.compare import BATCH_ROWS, Difference, compare_runs, same_bytes
+from eloreplay.compare import compare_runs
+from eloreplay.differences import Difference, same_bytes
 from eloreplay.errors import EnvironmentFault
+from eloreplay.sidebyside import BATCH_ROWS
 
 NOON = support.ts("2026-03-01 12:00:00")
 DAY = 86_400_000_000
