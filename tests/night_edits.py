@@ -196,7 +196,7 @@ def touched(world: World, rng: random.Random) -> str:
 
 
 def removed(world: World, rng: random.Random) -> str:
-    names = sorted(name for name in world.files if name in world.written)
+    names = sorted(name for name in world.files if name in world.written and not world.is_sealed(name))
     if len(world.files) < 2 or not names:
         return "the only file stays"
     name = rng.choice(names)
@@ -206,7 +206,10 @@ def removed(world: World, rng: random.Random) -> str:
 
 
 def renamed(world: World, rng: random.Random) -> str:
-    name = rng.choice(sorted(world.files))
+    names = [name for name in sorted(world.files) if not world.is_sealed(name)]
+    if not names:
+        return "no file to rename"
+    name = rng.choice(names)
     world.next_file += 1
     other = f"{rng.choice(('0', 'new/n', 'zz'))}_{world.next_file}.parquet"
     world.files[other] = world.files.pop(name)
@@ -234,8 +237,37 @@ def swapped(world: World, rng: random.Random) -> str:
     return f"{one} and {other} have changed names"
 
 
+def archived(world: World, rng: random.Random) -> str:
+    """A file of the sealed past is moved away: its games stay, and only the published run has them."""
+    same = [name for name, file in sorted(world.files.items()) if world.read.get(name, ("",))[0] == repr(file)]
+    names = [name for name in same if name in world.written and (last := world.last_of(name)) is not None and last < world.as_of]
+    if not names or len(world.files) < 2 or world.vanished:
+        return "no file that could be archived"
+    name = min(rng.sample(names, min(2, len(names))), key=lambda n: world.last_of(n) or 0)
+    last = world.last_of(name)
+    assert last is not None
+    world.sealed = max(last + rng.choice((1, HOUR)), world.sealed or last)
+    world.archive[name] = world.files.pop(name)
+    del world.written[name]
+    (world.archive_folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (world.folder / name).rename(world.archive_folder / name)
+    world.seal_now = True
+    return f"{name} is archived, sealed before {support.iso(world.sealed)}"
+
+
+def back_from_the_archive(world: World, rng: random.Random) -> str:
+    if not world.archive:
+        return "no file is archived"
+    name = rng.choice(sorted(world.archive))
+    world.files[name] = world.archive.pop(name)
+    (world.folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (world.archive_folder / name).rename(world.folder / name)
+    world.written[name] = repr(world.files[name])
+    return f"{name} is back from the archive"
+
+
 def merged_files(world: World, rng: random.Random) -> str:
-    names = sorted(name for name in world.files if name in world.written)
+    names = sorted(name for name in world.files if name in world.written and not world.is_sealed(name))
     if len(names) < 2:
         return "no two files to merge"
     rows = [row for name in names[:2] for row in world.files.pop(name).rows]
@@ -355,6 +387,7 @@ EDITS: tuple[Edit, ...] = (
     new_games, new_games, new_games, late_games, late_games, earlier_than_all, held_games, flipped, flipped, moved_in_time, voided, spoiled,
     reclassified, conflict, copies, copy_of_a_file, old_revision, missing, grown, shrunk, sorted_anew, changed_in_place,
     changed_with_its_time_put_back, touched, removed, renamed, swapped, merged_files, alias_added, alias_added, alias_removed, excluded_added,
-    excluded_removed, awards_added, awards_added, award_changed, award_removed, award_copied, starts_changed, as_of_back, nothing,
+    excluded_removed, awards_added, awards_added, award_changed, award_removed, award_copied, starts_changed, as_of_back, nothing, archived, archived,
+    back_from_the_archive,
 )  # fmt: skip
 SIDE: tuple[Edit, ...] = (alias_added, excluded_added, awards_added, starts_changed)

@@ -105,6 +105,10 @@ class World:
     next_game: int = 0
     next_file: int = 0
     vanished: bool = False
+    archive: dict[str, File] = field(default_factory=dict)
+    sealed: int | None = None
+    seal_now: bool = False
+    read: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     tables: dict[str, Path] = field(default_factory=dict)
     table_texts: dict[str, str] = field(default_factory=dict)
@@ -114,8 +118,29 @@ class World:
     def folder(self) -> Path:
         return self.base / "in"
 
+    @property
+    def archive_folder(self) -> Path:
+        return self.base / "archive"
+
     def rows(self) -> list[Row]:
-        return [row for file in self.files.values() for row in file.rows]
+        return [row for files in (self.files, self.archive) for file in files.values() for row in file.rows]
+
+    def last_of(self, name: str) -> int | None:
+        """The last instant of a file's rows that have every id and a time."""
+        needed = ("game_id", "winner_id", "loser_id", "played_at", *(["ladder"] if self.pool else []))
+        return max((r["played_at"] for r in self.files[name].rows if all(r[c] is not None for c in needed)), default=None)
+
+    def is_sealed(self, name: str) -> bool:
+        """Whether the file, as the last night read it, would be taken for archived if it vanished."""
+        if self.sealed is None or name not in self.read:
+            return False
+        last = self.read[name][1]
+        return last is None or last < self.sealed
+
+    def was_read(self) -> None:
+        """A night has read everything as it stands."""
+        self.read = {name: (repr(file), self.last_of(name)) for name, file in self.files.items()}
+        self.before, self.vanished, self.seal_now = self.as_of, False, False
 
     def named(self) -> list[Row]:
         """Rows that another row can be a copy of."""

@@ -165,7 +165,8 @@ class Play:
         )
 
     def _backfill(self, out: Path, options: list[str]) -> support.Out:
-        argv: list[str] = ["backfill", str(self.world.folder), "--rules", self.rules, "--out", str(out), "--quiet"]
+        games = [str(folder) for folder in (self.world.folder, *([self.world.archive_folder] if self.world.archive else []))]
+        argv: list[str] = ["backfill", *games, "--rules", self.rules, "--out", str(out), "--quiet"]
         return support_nightly.command([*argv, "--as-of", support.iso(self.world.as_of), *self.extra, *options], out)
 
     def _first(self) -> None:
@@ -177,6 +178,7 @@ class Play:
         options = world.write_tables(random.Random(self.made.seed))
         self.log.append(f"backfill as of {support.iso(world.as_of)}: {brief(sorted_rows(world))}")
         self._backfill(self.out, [*self.made.options, *options]).ok()
+        world.was_read()
 
     def _edit(self, number: int, night: Night) -> None:
         world = self.world
@@ -200,6 +202,8 @@ class Play:
         self._backfill(fresh, [*plain, *world.table_options(), "--chunk", chunk]).ok()
         options = ["--as-of", support.iso(world.as_of), "--threads", str(rng.choice((1, 2))), *tables]
         options += ["--allow-missing"] if world.vanished else []
+        if world.sealed is not None and (world.seal_now or rng.random() < 0.2):
+            options += ["--sealed-before", support.iso(world.sealed)]
         before = support_nightly.seen(self.out)
         self._tries(rng, options, before)
         out = self._run([*options, "--accept-changes"])
@@ -207,7 +211,7 @@ class Play:
         faults = support_nightly.differences(self.out, fresh, views=rng.random() < 0.3)
         assert not faults, "\n".join(faults)
         assert sorted(path.name for path in self.out.iterdir() if path.name == "work") == [], "the work folder stays"
-        world.before, world.vanished = world.as_of, False
+        world.was_read()
         if rng.random() < 0.2:
             before = support_nightly.seen(self.out)
             options = [part for part in options if part != "--allow-missing"]

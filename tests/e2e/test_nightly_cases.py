@@ -19,6 +19,7 @@ from typing import Any
 
 import naive
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import support
 import support_nightly
@@ -857,6 +858,101 @@ def test_a_folder_that_was_moved_goes_on(site: Site) -> None:
     site.deliver(second=series(5, first=20))
     site.night().ok()
     site.equal()
+
+
+def test_a_night_after_a_rollback_goes_on_from_what_is_published(site: Site) -> None:
+    site.deliver(first=series(20))
+    site.backfill().ok()
+    site.deliver(second=series(5, first=20))
+    site.night().ok()
+    support_nightly.command(["rollback", site.out, "1", "--quiet"], site.out).ok()
+    assert Out(0, "", "", site.out).bins()["rated"] == 20
+    site.night().ok()
+    site.equal()
+    assert Out(0, "", "", site.out).bins()["rated"] == 25
+
+
+def test_only_the_new_file_is_not_the_whole_history(site: Site) -> None:
+    """The slip of the pen that would take years of games out."""
+    site.deliver(first=series(20))
+    site.backfill().ok()
+    before = site.seen()
+    site.deliver(second=series(5, first=20))
+    out = support_nightly.night(site.games / "second.parquet", site.out, *AS_OF, "--accept-changes")
+    refused(site, before, out, 3, "first.parquet", "whole history", "--allow-missing")
+
+
+def test_stamps_without_a_zone_do_not_mix_with_those_of_the_runs_before(site: Site) -> None:
+    site.deliver(first=series(20))
+    site.backfill().ok()
+    before = site.seen()
+    naive_stamps = support.table(series(5, first=20))
+    at = naive_stamps.column_names.index("played_at")
+    naive_stamps = naive_stamps.set_column(at, "played_at", naive_stamps["played_at"].cast(pa.timestamp("us")))
+    pq.write_table(naive_stamps, site.games / "second.parquet")
+    refused(site, before, site.night(), 3, "second.parquet", "zone")
+
+
+def test_instants_at_the_ends_of_time(site: Site) -> None:
+    """Days that no calendar has, before and after all others, night after night; what cannot be an instant is refused, the last are held."""
+    first, last = -9_213_683_299_200_000_000, 2**63 - 1
+    site.options = ["--max-rejected", "1"]
+    site.deliver(known=series(20), ends=[game(700 + i, first + i, "p1", "p9") for i in (-1, 0, 1)] + [game(710, last, "p1", "p9")])
+    site.backfill().ok()
+    site.deliver(more=[game(720, first + 2, "p9", "p1"), game(730, last - 1, "p1", "p9"), *series(3, first=20)])
+    out = site.night().ok()
+    assert out.bins()["rated"] >= 24
+    site.equal()
+
+
+# ---------------------------------------------------------------- what a run keeps
+
+
+def test_a_folder_of_before_there_were_nights_says_what_to_do(site: Site) -> None:
+    site.deliver(first=series(20))
+    site.backfill().ok()
+    shutil.rmtree((site.out / "current").resolve() / "fold")
+    before = site.seen()
+    refused(site, before, site.night(), 2, "backfill")
+    site.backfill().ok()
+    site.deliver(second=series(5, first=20))
+    site.night().ok()
+    site.equal()
+
+
+KEPT = (
+    "fold/fold.json", "fold/rows/*.parquet", "fold/rows/undated.parquet", "fold/ids/*.npy", "fold/state/*.parquet", "fold/players.parquet",
+    "fold/file_days.parquet", "fold/refused.parquet", "fold/aliases.parquet", "fold/favourite_counts.parquet", "timeline/*.parquet",
+    "players.parquet", "awards.parquet", "manifest.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut"])
+@pytest.mark.parametrize("pattern", KEPT)
+def test_what_a_run_keeps_is_damaged_and_no_wrong_night_is_published(site: Site, pattern: str, harm: str) -> None:
+    """Either the night says so by name and code, or it did not need the file and publishes what a backfill would."""
+    site.options = ["--chunk", "day"]
+    site.rules = "tavla42"
+    site.deliver(first=[*series(100), game(None, NOON, "A", "B")])
+    site.options += ["--max-rejected", "5%"]
+    site.backfill().ok()
+    run = (site.out / "current").resolve()
+    path = sorted(run.glob(pattern))[-1]
+    if harm == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-30])
+    before = site.seen()
+    site.deliver(
+        second=[*series(5, first=100), game(900, NOON + 98 * HOUR + 1, "p1", "p9"), game(3, NOON + 3 * HOUR, "p0", "A", revision=1)]
+    )
+    out = site.night()
+    if out.code == 0:
+        site.equal()
+    elif pattern == "fold/fold.json" and harm == "gone":
+        refused(site, before, out, 2, "run eloreplay backfill once more")  # as a folder of before there were nights
+    else:
+        refused(site, before, out, 1, path.name)
 
 
 # ---------------------------------------------------------------- archived files
