@@ -114,6 +114,6 @@ def test_every_setting_equals_a_backfill_under_it(run_backfill: support.Backfill
         width = active.quantile(0.75, "linear") - active.quantile(0.25, "linear")
         assert math.isclose(row["middle_half_width"], width, rel_tol=1e-12, abs_tol=1e-9)
         if split is None:
-            curve = out.frame("calibration").filter(pl.col("axis") == "gap")
+            curve = out.frame("calibration").filter(pl.col("axis") == "gap", pl.col("slice") == "all")
             found = pl.read_parquet(tmp_path / "sweep" / "curves.parquet").filter(pl.col("setting") == row["setting"])
             assert found.drop("setting").equals(curve)
