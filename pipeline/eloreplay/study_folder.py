@@ -45,6 +45,8 @@ def study_folder(out: Path, kind: str) -> Iterator[StudyFolder]:
         EnvironmentFault: it cannot be written.
     """
     target = Path(os.path.realpath(out))
+    if Path.cwd().is_relative_to(target):
+        raise UsageFault(f"{out}: is the folder that you are in, which cannot be replaced; give one of its own, such as {kind}")
     beside = target.parent / f".{target.name}.{kind}"
     _require_ours(target, kind)
     try:

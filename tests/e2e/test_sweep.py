@@ -139,6 +139,14 @@ def test_a_sweep_replaces_a_sweep_and_nothing_else(tmp_path: Path, small: list[s
     assert (out / "mine.txt").exists()
 
 
+def test_the_folder_one_is_in_is_not_replaced(tmp_path: Path, small: list[str]) -> None:
+    with contextlib.chdir(tmp_path):
+        code, _, err = call("sweep", *small, "--out", ".")
+        assert (code, "is the folder that you are in" in err) == (2, True)
+        assert call("sweep", *small, "--out", "sweep", "--quiet")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep"]
+
+
 def test_a_published_run_is_never_touched(run_backfill: support.Backfill, games: Path, small: list[str]) -> None:
     run = run_backfill(games, "--as-of", "2026-12-01").ok()
     for place in (run.folder, run.folder / "current", run.folder / "runs" / "000001"):
