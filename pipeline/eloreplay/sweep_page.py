@@ -22,7 +22,12 @@ def page(out: Path, table: pl.DataFrame, manifest: dict[str, Any]) -> str:
     """
     rules, until = manifest["rules"]["name"], manifest["train_until"]
     games = manifest["games_scored"]
-    lines = [f"{len(table):,} settings of {rules}, {games:,} games scored" + (f" (from {until} on)" if until else "") + ":", ""]
+    lines = [
+        f"{len(table):,} setting{'s' if len(table) > 1 else ''} of {rules}, {games:,} games scored"
+        + (f" (from {until} on)" if until else "")
+        + ":",
+        "",
+    ]
     ranked = table.sort("rank", "setting", nulls_last=True)
     shown = pl.concat([ranked.head(SHOWN), ranked.slice(SHOWN).filter(pl.col("setting").eq(0) | pl.col("chosen"))])
     width = max(16, *(len(printable(name, 60)) for name in shown["name"]))
@@ -37,17 +42,19 @@ def page(out: Path, table: pl.DataFrame, manifest: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        *verdict(table, until),
+        *verdict(table, until, manifest["vary"]),
         "",
         f"Every setting is a row of {out / 'sweep.parquet'}; curves and swings stand beside it",
     ]
     return "\n".join(lines)
 
 
-def verdict(table: pl.DataFrame, until: str | None) -> list[str]:
-    """What can be said, in sentences."""
+def verdict(table: pl.DataFrame, until: str | None, vary: dict[str, list[float | None]]) -> list[str]:
+    """What can be said, in sentences; `vary` has the values of every parameter."""
     if table["log_loss"].null_count():
         return ["No game was scored" + (f": there is none from {until} on." if until else ".")]
+    if len(table) == 1:
+        return ["Nothing varied (--vary), so there is nothing to compare."]
     best = table.row(by_predicate=pl.col("chosen"), named=True)
     now = table.row(0, named=True)
     chosen = f"Best on the {best['train_games']:,} games before {until}" if until else "Best"
@@ -65,6 +72,10 @@ def verdict(table: pl.DataFrame, until: str | None) -> list[str]:
             lines.append("Too few players have met for an interval.")
         elif low <= 0.0 <= high:
             lines.append("These games cannot tell the two apart.")
+    for name, values in vary.items():
+        tried = sorted(value for value in values if value is not None)
+        if len(tried) > 1 and best[name] in (tried[0], tried[-1]):
+            lines.append(f"Its {printable(name, 60)} is at the end of the values that were tried: look beyond.")
     if until and best["rank"] > 1:
         lines.append(f"On the games scored it stands at rank {best['rank']}.")
     if best["best_share"] is not None:

@@ -218,6 +218,14 @@ def test_json_and_instants_that_part_nothing(tmp_path: Path, small: list[str]) -
     assert call("sweep", *small, "--quiet", "--json", "--out", str(tmp_path / "x"))[0] == 2
 
 
+def test_what_the_page_says_of_one_setting_and_of_an_end(tmp_path: Path, small: list[str]) -> None:
+    _, said, _ = call("sweep", *small, "--out", str(tmp_path / "one"))
+    assert said.startswith("1 setting of tavla42, 900 games scored:")
+    assert "Nothing varied" in said
+    _, said, _ = call("sweep", *small, "--vary", "k=0.5,1,2,3", "--vary", "heavy.games=none", "--out", str(tmp_path / "end"))
+    assert "Its k is at the end of the values that were tried" in said
+
+
 def test_pools_are_rated_apart(tmp_path: Path) -> None:
     """Two ladders in one file have the losses of both alone, and each its own active players."""
     rng = random.Random(9)
