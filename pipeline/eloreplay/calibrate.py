@@ -23,7 +23,7 @@ from eloreplay.queries import DEFAULT_MEMORY, Database, literal_path, sql_text
 from eloreplay.rules import Ruleset, ruleset_from_dict
 from eloreplay.store import database_home
 from eloreplay.study_folder import MANIFEST, study_folder
-from eloreplay.tables import write_parquet
+from eloreplay.tables import read_parquet, write_parquet
 
 KIND = "calibrate"
 FILES = ("calibration.parquet", "summary.parquet")
@@ -233,13 +233,13 @@ def _months(files: list[Path]) -> tuple[dict[int, int], bool]:
 def _put_players(database: Database, run: Path, pool: bool) -> None:
     """Create `study_players`: every player of the run with a number, in order."""
     columns = ["pool", "player_id"] if pool else ["player_id"]
-    players = pq.read_table(run / "players.parquet", columns=columns, partitioning=None)
+    players = read_parquet(run / "players.parquet", columns)
     if not pool:
         players = players.add_column(0, "pool", pa.nulls(len(players), pa.string()))
     database.put("study_players", players.append_column("player_index", pa.array(np.arange(len(players), dtype=np.int64))))
 
 
 def _pools(run: Path) -> pl.Series:
-    found = pl.from_arrow(pq.read_table(run / "players.parquet", columns=["pool"], partitioning=None))
+    found = pl.from_arrow(read_parquet(run / "players.parquet", ["pool"]))
     assert isinstance(found, pl.DataFrame)
     return found["pool"].unique()

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eloreplay.games import Intake
 from eloreplay.publish import BoardOptions
 from eloreplay.queries import Database
 from eloreplay.rules import Ruleset
-from eloreplay.tables import ARROW_TYPES, rating_type, write_parquet
+from eloreplay.tables import ARROW_TYPES, rating_type, read_kept, read_parquet, write_parquet
 
 #: A board without an end: ranks of everybody who may stand on it.
 EVERYBODY = 2**31
@@ -49,8 +48,7 @@ def look_back(
     database.put("ranks_before", pa.schema([*types, ("rank", pa.int64())]).empty_table())
     if run is None or manifest is None:
         return Before(None, None, 0)
-    with (run / "players.parquet").open("rb") as file:
-        players = pq.read_table(file)
+    players = read_kept(run / "players.parquet")
     names = players.schema.names
     if ("pool" in names) != pool or players.schema.field("player_id").type != types.field("player_id").type:
         return Before(None, None, 0)
@@ -126,8 +124,7 @@ def board_moves(before: Path | None, after: Path) -> tuple[list[Any], list[Any]]
 
 
 def _board(run: Path) -> list[Any]:
-    with (run / "leaderboard.parquet").open("rb") as file:
-        table = pq.read_table(file)
+    table = read_parquet(run / "leaderboard.parquet")
     names = [name for name in ("pool", "player_id") if name in table.schema.names]
     columns = [table[name].to_pylist() for name in names]
     return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))

@@ -22,7 +22,7 @@ from eloreplay.chunks import FOLD, Chunk
 from eloreplay.queries import Database, literal_path
 from eloreplay.rowstore import link
 from eloreplay.rules import Ruleset
-from eloreplay.tables import write_parquet
+from eloreplay.tables import read_kept, write_parquet
 
 #: Games that are counted by one query; findings look further back and take more at once.
 COUNT_GAMES, FACT_GAMES = 1_000_000, 4_000_000
@@ -169,8 +169,7 @@ def _carried(path: Path, kept: set[str]) -> pl.DataFrame:
 
 
 def _read(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
-    with path.open("rb") as file:
-        return pl.read_parquet(file, columns=columns)
+    return _frame(read_kept(path, columns))
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eloreplay import journal
 from eloreplay.again import OLD_FOLDER, inputs_of, options_of, unchanged_ruleset
@@ -31,6 +30,7 @@ from eloreplay.run import BYTES_A_ROW, BYTES_A_RUN, Clock, RunOptions, RunResult
 from eloreplay.sources import OUTPUT_MARKER, Source, file_digest
 from eloreplay.step import Change, Step
 from eloreplay.store import OutputFolder, current_run, hold
+from eloreplay.tables import read_kept
 
 #: Shares of games restated and of players moved that a night may have without being asked for; and so many are never too many.
 MAX_RESTATED, MAX_MOVED, NEVER_TOO_MANY = 0.01, 0.05, 10
@@ -198,8 +198,7 @@ class _Night:
 
     def _last_instants(self) -> dict[int, int]:
         """The last instant of each file's rows that belong to a chunk of time, microseconds."""
-        with (self.before / FOLD / "file_days.parquet").open("rb") as file:
-            table = pq.read_table(file, columns=["file_no", "day", "last_us"])
+        table = read_kept(self.before / FOLD / "file_days.parquet", ["file_no", "day", "last_us"])
         rows = table.filter(pa.compute.is_valid(table["day"])).group_by("file_no").aggregate([("last_us", "max")])
         return dict(zip(rows["file_no"].to_pylist(), rows["last_us_max"].to_pylist(), strict=True))
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eloreplay.chunks import DAY_US, FOLD, Chunk
 from eloreplay.queries import Database, literal_path
-from eloreplay.tables import ROW_GROUP_ROWS, parquet_writer, write_parquet
+from eloreplay.tables import ROW_GROUP_ROWS, kept_file, parquet_writer, write_parquet
 
 #: Rows that are fetched by one query.
 STRETCH_ROWS = 1_000_000
@@ -195,7 +195,8 @@ def chunks_with(run: Path, chunks: Sequence[Chunk], ids: pa.Table) -> list[Chunk
         # As text is ordered by its code points here and by its bytes in UTF-8, which is the same order.
         if chunk.rows == 0 or chunk.id_low > high or chunk.id_high < low:
             continue
-        known = np.load(ids_path(run, chunk), mmap_mode="r")
+        with kept_file(ids_path(run, chunk)):
+            known = np.load(ids_path(run, chunk), mmap_mode="r")
         at = np.searchsorted(known, keys)
         inside = at < known.size
         if bool((known[at[inside]] == keys[inside]).any()):

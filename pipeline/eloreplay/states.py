@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eloreplay.chunks import FOLD, Chunk
-from eloreplay.errors import EnvironmentFault
 from eloreplay.kernel import PLAYER_STATE
-from eloreplay.tables import write_parquet
+from eloreplay.tables import read_kept, write_parquet
 
 
 def state_path(run: Path, chunk: Chunk) -> Path:
@@ -81,14 +79,7 @@ def restore(run: Path, chunks: Sequence[Chunk], state: NDArray[Any]) -> int | No
     kept = [chunk for chunk in chunks if chunk.state is not None]
     full = max((number for number, chunk in enumerate(kept) if chunk.state == "full"), default=None)
     for chunk in kept[full or 0 :]:
-        path = state_path(run, chunk)
-        try:
-            with path.open("rb") as file:
-                table = pq.read_table(file)
-        except (OSError, pa.ArrowException) as error:
-            raise EnvironmentFault(
-                f"{path}: what the published run keeps to go on from cannot be read ({error}); run eloreplay backfill once more"
-            ) from None
+        table = read_kept(state_path(run, chunk))
         at = table["player_index"].to_numpy()
         for name in PLAYER_STATE.names or ():
             state[name][at] = table[name].to_numpy()

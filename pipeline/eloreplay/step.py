@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eloreplay.again import OLD_FOLDER
 from eloreplay.backfill import stop_if_too_many_refused
@@ -23,7 +22,7 @@ from eloreplay.changes import Before, board_moves, look_back
 from eloreplay.chunks import DAY_US, FOLD, LAST_US, Chunk, bins_of, joined, read_fold, spans_of
 from eloreplay.conclude import Work, conclude
 from eloreplay.errors import EnvironmentFault, UsageFault
-from eloreplay.games import Intake, game_bins, judge_awards, judged_days, put_settings, stage_inputs
+from eloreplay.games import AWARDS, Intake, game_bins, judge_awards, judged_days, put_settings, stage_inputs
 from eloreplay.instants import BEGINNING_US, show_us
 from eloreplay.keeping import keep_rows, make_chunks, undated_bins
 from eloreplay.night_files import NightFiles
@@ -37,7 +36,7 @@ from eloreplay.replay import Start, nothing_before, number_players, replay
 from eloreplay.rowstore import files_sql, ids_path, link, rows_path, undated_path, write_undated
 from eloreplay.sources import Source, file_digest, refuse_changed
 from eloreplay.states import restore, state_path
-from eloreplay.tables import ARROW_TYPES
+from eloreplay.tables import ARROW_TYPES, read_kept
 
 #: Later than every game: nothing is rated again.
 NEVER_US = LAST_US
@@ -207,7 +206,9 @@ class Step:
         intake = Intake(sources=files.to_read, award_sources=found.get("awards", []))
         intake.numbers, intake.file_names = files.numbers, files.names
         known = "the published run"
-        ledger = TypeLedger(id_types={family: (sql_type, known) for family, sql_type in self.fold.types.items()})
+        # Awards are read whole: what they were before decides nothing.
+        types = {family: (sql_type, known) for family, sql_type in self.fold.types.items() if family != AWARDS}
+        ledger = TypeLedger(id_types=types)
         if self.fold.zoned is not None:
             ledger.zone = (self.fold.zoned, known)
         with ThreadPoolExecutor(1) as hasher:
@@ -323,9 +324,7 @@ class Step:
         database.execute("insert into refused_kept by name select * from (" + sql_text("refused_carried") + ")")
 
     def _number_known_players(self, database: Database, intake: Intake) -> None:
-        path = self.before / FOLD / "players.parquet"
-        with path.open("rb") as file:
-            known = pq.read_table(file)
+        known = read_kept(self.before / FOLD / "players.parquet")
         ids = {"pool": ARROW_TYPES[intake.pool_type], "player_id": ARROW_TYPES[intake.player_id_type]}
         known = known.cast(pa.schema(list(ids.items())))
         known = known.append_column("player_index", pa.array(np.arange(len(known), dtype=np.int32)))
@@ -340,8 +339,7 @@ class Step:
         state = initial_state(database, self.work.ruleset, index.num_rows)
         since_full = restore(self.before, kept, state)
         settled_us = kept[-1].to_us
-        with (self.before / "awards.parquet").open("rb") as file:
-            awards = pq.read_table(file)
+        awards = read_kept(self.before / "awards.parquet")
         awarded = awards["awarded_at"].cast(pa.int64()).to_numpy()
         settled = int(np.searchsorted(awarded, settled_us, side="left"))
         window_us = self.work.ruleset.window_us

@@ -57,7 +57,7 @@ class OutputFolder:
             # A run beyond the current one was moved into place and never switched to: nobody has seen it.
             if current is None or int(folder.name) > int(current.name):
                 shutil.rmtree(folder)
-        for pattern in (".current-*", f".{MARKER}-*"):
+        for pattern in (".current-*", f".{MARKER}-*", "boards/.*-*", ".journal*-*"):
             for leftover in self.root.glob(pattern):
                 leftover.unlink()
         self.run.mkdir(parents=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eloreplay.errors import EnvironmentFault
 from eloreplay.games import Intake
 from eloreplay.kernel import PLAYER_STATE
 from eloreplay.rules import Ruleset
@@ -60,6 +63,32 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     table = table.cast(pa.schema(plain))
     with parquet_writer(path, table.schema) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+
+def read_kept(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """As `read_parquet`, of a file that a published run keeps.
+
+    Raises:
+        EnvironmentFault: it is gone or damaged, with what to do.
+    """
+    with kept_file(path):
+        return read_parquet(path, columns)
+
+
+@contextlib.contextmanager
+def kept_file(path: Path) -> Iterator[None]:
+    """Say what to do when a file that a published run keeps is gone or damaged.
+
+    Raises:
+        EnvironmentFault: then.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError) as error:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise EnvironmentFault(
+            f"{path}: what the published run keeps to go on from cannot be read ({text}); run eloreplay backfill once more"
+        ) from None
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:

@@ -278,7 +278,7 @@ def test_the_curve_and_the_summary_add_up_with_the_timeline(run_backfill: suppor
             assert inside["p"].mean() == pytest.approx(row["expected_rate"], abs=1e-11)
             assert inside["won"].mean() == pytest.approx(row["real_rate"], abs=1e-12)
             assert row["real_low"] <= row["real_rate"] <= row["real_high"]
-    gap = curve.filter(axis="gap")
+    gap = curve.filter(axis="gap", slice="all")
     assert gap["bin_low"].to_list() == [25.0 * i for i in range(21)]
     assert gap["bin_high"].to_list()[-1] is None
 
@@ -305,7 +305,7 @@ def test_keep_drops_older_runs_and_numbers_go_on(run_backfill: support.Backfill,
         run_backfill(history(), "--keep", "2", out=folder).ok()
     assert sorted(os.listdir(folder / "runs")) == ["000003", "000004"]
     assert os.readlink(folder / "current") == "runs/000004"
-    assert sorted(os.listdir(folder)) == ["current", "eloreplay.json", "lock", "runs"]
+    assert sorted(os.listdir(folder)) == ["boards", "current", "eloreplay.json", "journal.jsonl", "lock", "runs"]
 
 
 def test_a_run_without_as_of_holds_what_lies_ahead(run_backfill: support.Backfill) -> None:
