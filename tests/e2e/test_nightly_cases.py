@@ -717,6 +717,33 @@ def test_a_vanished_file_is_refused_by_name_until_it_is_allowed(site: Site) -> N
     site.equal()
 
 
+@pytest.mark.parametrize("chunk", ["month", None])
+@pytest.mark.parametrize("how", ["gone", "shrunk", "moved", "voided"])
+def test_a_month_that_vanishes_leaves_nothing_behind(site: Site, how: str, chunk: str | None) -> None:
+    """The only games of a month, a first one, a last one or one in between, are no more: neither in the timeline nor in any count."""
+    site.options = ["--chunk", chunk] if chunk else []
+    january = [game(i, ts("2026-01-05") + i * HOUR, f"p{i % 3}", f"p{3 + i % 4}") for i in range(20)]
+    february = [game(100, "2026-02-03 12:00:00", "p0", "p3"), game(101, "2026-02-03 13:00:00", "p3", "p1")]
+    april = [game(200 + i, ts("2026-04-20") + i * HOUR, "p0", "p3") for i in range(4)]
+    site.deliver(january=january, february=february, april=april)
+    site.backfill(as_of="2026-05-01").ok()
+    end = [game(300 + i, ts("2026-04-28") + i * HOUR, "p0", "p5") for i in range(2)]
+    site.deliver(end=end)
+    site.night(as_of="2026-05-01").ok()
+    for name, rows in (("february", february), ("january", january), ("april", april)):
+        if how == "gone":
+            (site.games / f"{name}.parquet").unlink()
+        elif how == "shrunk":
+            types = support.table(january).schema
+            support.write(site.games / f"{name}.parquet", [], {c: types.field(c).type for c in types.names}, types.names)
+        elif how == "voided":
+            site.deliver(**{name: [row | {"voided": True} for row in rows]})
+        else:
+            site.deliver(**{name: [row | {"played_at": end[0]["played_at"] + 1} for row in rows]})
+        site.night("--allow-missing", as_of="2026-05-01").ok()
+        site.equal(as_of="2026-05-01")
+
+
 def test_a_renamed_file_is_no_loss(site: Site) -> None:
     site.deliver(first=series(20), second=[*series(10, first=20), game(777, NOON, "A", "A")])
     site.options = ["--max-rejected", "1"]
