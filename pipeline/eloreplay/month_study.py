@@ -22,7 +22,7 @@ from eloreplay.chunks import FOLD, Chunk
 from eloreplay.queries import Database, literal_path
 from eloreplay.rowstore import link
 from eloreplay.rules import Ruleset
-from eloreplay.tables import read_kept, write_parquet
+from eloreplay.tables import kept_file, read_kept, write_parquet
 
 #: Games that are counted by one query; findings look further back and take more at once.
 COUNT_GAMES, FACT_GAMES = 1_000_000, 4_000_000
@@ -133,10 +133,13 @@ def _add_up(
     prefix = counts.filter(pl.col("month").is_in(earlier))
     old = counts.clear()
     if before is not None:
-        until = json.loads((before / UNTIL).read_text(encoding="utf-8"))["until"]
+        with kept_file(before / UNTIL):
+            known = json.loads((before / UNTIL).read_text(encoding="utf-8"))
+        until = known["until"]
         counted = [order[name] for name in counts["month"].unique()]
-        # What was added up holds when nothing in it was counted again, and months have come only behind it.
-        holds = until in order and min(counted, default=len(order)) >= order[until] and set(list(order)[: order[until]]) <= kept
+        # What was added up holds when it has just the months before the last one, and none of them was counted again.
+        holds = until in order and known["months"] == list(order)[: order[until]] and set(known["months"]) <= kept
+        holds = holds and min(counted, default=len(order)) >= order[until]
         needed = [name for name in order if name in kept and (not holds or order[name] >= order[until])]
         for year in dict.fromkeys(years[name] for name in needed):
             old = pl.concat([old, _read(before / year).cast(counts.schema).filter(pl.col("month").is_in(needed))])
@@ -144,7 +147,7 @@ def _add_up(
         prefix = pl.concat([_read(before / PREFIX).cast(counts.schema), *parts] if holds else parts)
     prefix = _frame(study.merge_months(prefix.with_columns(month=pl.lit("")).to_arrow()))
     write_parquet(prefix.to_arrow(), folder / PREFIX)
-    (folder / UNTIL).write_text(json.dumps({"until": last}) + "\n", encoding="utf-8")
+    (folder / UNTIL).write_text(json.dumps({"until": last, "months": earlier}) + "\n", encoding="utf-8")
     _write_years(folder, before, counts, years, kept)
     return prefix, pl.concat([old, counts]).filter(pl.col("month") == last)
 

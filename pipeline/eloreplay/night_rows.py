@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from eloreplay.chunks import DAY_US, FOLD, Chunk, Fold
 from eloreplay.games import Intake, resolve_copies
@@ -19,6 +20,7 @@ from eloreplay.instants import BEGINNING_US
 from eloreplay.queries import Database, all_columns
 from eloreplay.rowstore import chunks_with, files_sql, key_check, rows_path, undated_path
 from eloreplay.rules import Ruleset
+from eloreplay.tables import kept_file
 
 #: What a staged row has; `standing` comes after it in stored rows.
 ROW = (
@@ -211,6 +213,8 @@ def first_instants(
     concerned = _concerned(database, stored, run, player)
     if concerned is not None:
         found["aliases or exclusions"] = concerned
+    with kept_file(run / "awards.parquet"), (run / "awards.parquet").open("rb") as file:
+        pq.read_metadata(file)
     awards = files_sql([run / "awards.parquet"])
     columns = {row[0] for row in database.connection.execute(f"describe select * from read_parquet({awards})").fetchall()}
     pool = "" if "pool" in columns else "'' as pool, "

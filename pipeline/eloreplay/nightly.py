@@ -253,15 +253,18 @@ class _Night:
         )
 
     def _stop_if_moved(self, before: Before, changes: pa.Table) -> int:
-        """The other half: how many players would move far; returns their number."""
-        change = changes["change"].to_numpy(zero_copy_only=False).astype(np.float64)
+        """The other half: how many players would move far by what of the past is restated; returns their number.
+
+        New games move players as well, many of them after some missed nights, and are no reason to stop.
+        """
+        change = changes["restated_change"].to_numpy(zero_copy_only=False).astype(np.float64)
         moved = int(np.count_nonzero(np.abs(change) > MOVED_POINTS))
         limit = MAX_MOVED if self.night.max_moved is None else self.night.max_moved
         few = self.night.max_moved is None and moved <= NEVER_TOO_MANY
         if self.night.accept_changes or self.night.dry_run or not before.players or few or moved / before.players <= limit:
             return moved
         raise BudgetExceeded(
-            f"{moved} of {before.players} players would move by more than {MOVED_POINTS} points ({moved / before.players:.2%}), "
-            f"more than --max-moved {limit:.2%} allows; nothing was published. Look at what was delivered (--dry-run shows more); "
-            "if it is right, run again with --accept-changes"
+            f"{moved} of {before.players} players would be moved by over {MOVED_POINTS} points by what is restated "
+            f"({moved / before.players:.2%}), more than --max-moved {limit:.2%} allows; nothing was published. Look at what was "
+            "delivered (--dry-run shows more); if it is right, run again with --accept-changes"
         )

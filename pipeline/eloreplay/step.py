@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from eloreplay.again import OLD_FOLDER
-from eloreplay.backfill import stop_if_too_many_refused
+from eloreplay.backfill import NEW_ROWS_WORTH_A_SHARE, stop_if_too_many_refused
 from eloreplay.changes import Before, board_moves, look_back
 from eloreplay.chunks import DAY_US, FOLD, LAST_US, Chunk, bins_of, joined, read_fold, spans_of
 from eloreplay.conclude import Work, conclude
@@ -311,7 +311,7 @@ class Step:
         intake.rows_read = files.rows
         lost = undated_bins(intake.days) if changes.undated else self.fold.undated_bins
         intake.bins = game_bins(bins_of(plan.untouched_of(self.fold.chunks) + chunks, lost))
-        stop_if_too_many_refused(work, intake, (new_refused, new_rows))
+        stop_if_too_many_refused(work, intake, (new_refused, new_rows) if new_rows > NEW_ROWS_WORTH_A_SHARE else (0, 0))
         return [written.get(chunk.from_us, chunk) for chunk in chunks]
 
     def _carry_refused(self, database: Database) -> None:

@@ -216,6 +216,8 @@ def _with_archived(
             files.rewritten.add(number)
             files.records[number] = input_record("games", source, file_digest(source), number)
         read.extend(files.records.values())
+        # Other tables than the run's own are refused by the step.
+        read.extend(item for item in manifest["inputs"] if item["table"] != "games")
         with hold(scratch) as folder:
             folder.begin()
             change = Change(from_us=BEGINNING_US)
