@@ -88,7 +88,7 @@ def _refuse_to_forget(folder: OutputFolder, games: list[Source]) -> None:
     archived = [item for item in read_manifest(current)["inputs"] if item.get("archived") and item.get("file") not in there]
     if archived:
         raise UsageFault(
-            f"{folder.root}: {len(archived)} files were archived (--sealed-before) and their games stand only in what the published "
+            f"{folder.root}: {len(archived)} files were archived (--sealed-before), their games stand only in what the published "
             f"run keeps, {archived[0]['path']} for one: a backfill would lose them. Bring the files back and name them, or use "
             "another --out"
         )

@@ -171,7 +171,7 @@ def _write_study(work: Work, intake: Intake, chunks: Sequence[Chunk], before: tu
             work.run,
             work.ruleset,
             chunks,
-            Months(dict(games), before[1], before[0]),
+            Months(dict(games), before[1], before[0], work.as_of_us),
             pools["pool"] if isinstance(pools, pl.DataFrame) else None,
         )
         keys = [*(["pool"] if pool else []), "statistic", "slice", "slice_value"]

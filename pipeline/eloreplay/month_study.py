@@ -40,11 +40,13 @@ class Months:
         games: first instant of each month (microseconds, rising) to its games.
         from_us: months that end after this instant are counted again.
         before: the run whose counts of the other months are taken over; None: there is none.
+        as_of_us: findings are made of months that are over by then.
     """
 
     games: dict[int, int]
     from_us: int
     before: Path | None
+    as_of_us: int
 
 
 def month_study(
@@ -68,20 +70,24 @@ def month_study(
     if before is not None and not (before / UNTIL).is_file():
         before, again = None, list(names)
     kept = {names[start] for start in names if start not in set(again)}
+    over = [start for start in names if end_of(start) <= months.as_of_us]
+    known = [] if before is None else _known(before)["facts"]
+    found_again = [start for start in over if start in set(again) or names[start] not in known]
     study.put_versions(database, ruleset)
-    earliest = min(again, default=0) - study.LOOKBACK_US
+    earliest = min([*again, *(start - study.LOOKBACK_US for start in found_again)], default=0)
     files = [run / "timeline" / chunk.timeline for chunk in chunks if chunk.timeline is not None and chunk.to_us > earliest]
     _show_timeline(database, files or sorted((run / "timeline").glob("*.parquet")), pools is not None)
 
     counted = [study.month_counts(database, *edges) for edges in _stretches(months.games, again, COUNT_GAMES)]
     counts = _frame(pa.concat_tables(counted or [study.month_counts(database, 0, 0)]))
-    facts = [study.month_facts(database, *edges) for edges in _stretches(months.games, again, FACT_GAMES)]
+    facts = [study.month_facts(database, *edges) for edges in _stretches(months.games, found_again, FACT_GAMES)]
     found = _frame(pa.concat_tables(facts or [study.month_facts(database, 0, 0)]))
     if before is not None:
-        found = pl.concat([_read(before / FACTS).filter(pl.col("month").is_in(kept)).cast(found.schema), found])
+        stays = [names[start] for start in over if start not in set(found_again)]
+        found = pl.concat([_read(before / FACTS).filter(pl.col("month").is_in(stays)).cast(found.schema), found])
     write_parquet(found.to_arrow(), folder / FACTS)
 
-    prefix, rest = _add_up(folder, before, counts, names, kept)
+    prefix, rest = _add_up(folder, before, counts, names, kept, [names[start] for start in over])
     options: dict[str, Any] = {"pool": pools is not None, "pools": pools}
     calibration, summary = study.study_from_counts(pl.concat([prefix, rest]).to_arrow(), None, by=OTHER_SLICES, **options)
     by_month, month_scores = study.study_from_counts(counts.to_arrow(), None, by=("month",), **options)
@@ -123,7 +129,7 @@ SCORES = (
 
 
 def _add_up(
-    folder: Path, before: Path | None, counts: pl.DataFrame, names: dict[int, str], kept: set[str]
+    folder: Path, before: Path | None, counts: pl.DataFrame, names: dict[int, str], kept: set[str], facts: list[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The counts of all months but the last one added up, and those of the last; writes both down for the next run."""
     order = {name: number for number, name in enumerate(names.values())}
@@ -133,8 +139,7 @@ def _add_up(
     prefix = counts.filter(pl.col("month").is_in(earlier))
     old = counts.clear()
     if before is not None:
-        with kept_file(before / UNTIL):
-            known = json.loads((before / UNTIL).read_text(encoding="utf-8"))
+        known = _known(before)
         until = known["until"]
         counted = [order[name] for name in counts["month"].unique()]
         # What was added up holds when it has just the months before the last one, and none of them was counted again.
@@ -147,9 +152,16 @@ def _add_up(
         prefix = pl.concat([_read(before / PREFIX).cast(counts.schema), *parts] if holds else parts)
     prefix = _frame(study.merge_months(prefix.with_columns(month=pl.lit("")).to_arrow()))
     write_parquet(prefix.to_arrow(), folder / PREFIX)
-    (folder / UNTIL).write_text(json.dumps({"until": last, "months": earlier}) + "\n", encoding="utf-8")
+    (folder / UNTIL).write_text(json.dumps({"until": last, "months": earlier, "facts": facts}) + "\n", encoding="utf-8")
     _write_years(folder, before, counts, years, kept)
     return prefix, pl.concat([old, counts]).filter(pl.col("month") == last)
+
+
+def _known(before: Path) -> dict[str, Any]:
+    """What the study of the run before has added up and found."""
+    with kept_file(before / UNTIL):
+        content: dict[str, Any] = json.loads((before / UNTIL).read_text(encoding="utf-8"))
+    return content
 
 
 def _write_years(folder: Path, before: Path | None, counts: pl.DataFrame, years: dict[str, str], kept: set[str]) -> None:

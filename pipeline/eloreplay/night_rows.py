@@ -176,7 +176,7 @@ def stage_recut(database: Database, stored: Stored, recut: Sequence[tuple[int, i
     database.put("undated_anew", pa.table({"is_anew": pa.array([changes.undated], pa.bool_())}))
     wanted = [chunk for chunk in stored.all_chunks() if any(chunk.from_us < b and a < chunk.to_us for a, b in recut)]
     stored.show(wanted, undated=changes.undated)
-    database.create_table("recut_rows", "recut_rows")
+    database.create_view("recut_rows", "recut_rows")
     inside = "exists (select 1 from recut where played_us >= recut.from_us and played_us < recut.to_us)"
     here = f"(case when {DATED} then {inside} else (select is_anew from undated_anew) end)"
     _stage(
@@ -188,7 +188,6 @@ def stage_recut(database: Database, stored: Stored, recut: Sequence[tuple[int, i
         f"insert into set_aside by name select {ROW}, standing as verdict from recut_rows where standing <> 'stays' "
         f"union all select {ROW}, verdict from affected_aside where {here}"
     )
-    database.execute("drop table recut_rows")
 
 
 def first_instants(
