@@ -955,7 +955,7 @@ KEPT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("harm", ["gone", "cut"])
+@pytest.mark.parametrize("harm", [pytest.param("gone", marks=pytest.mark.long), "cut"])
 @pytest.mark.parametrize("pattern", KEPT)
 def test_what_a_run_keeps_is_damaged_and_no_wrong_night_is_published(site: Site, pattern: str, harm: str) -> None:
     """Either the night says so by name and code, or it did not need the file and publishes what a backfill would."""
