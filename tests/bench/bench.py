@@ -5,7 +5,8 @@
 Simulates GAMES clean games (10 million unless given) into a temporary folder, once: the next call finds them there.
 Then runs `eloreplay backfill` as a user would, in its own process, and prints rows a second, peak memory and where the
 time went. The floor is DuckDB alone on the same files: it reads and hashes every column the backfill maps, and writes
-the columns out again. No replay can be faster; the ratio says what the ratings cost on top.
+the columns out again. No replay can be faster; the ratio says what the ratings cost on top. Last comes a night: the 30,000 last games,
+delivered to a folder that has all the others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 # Nothing heavy is imported here: on Linux a child's peak memory starts at what its parent held.
+NIGHT_GAMES = 30_000
 COLUMNS = "id, ended_at, winner, loser, game_type, cube_value, outcome, ended_by, status, rev"
 
 
@@ -93,6 +95,17 @@ duckdb.sql("copy (select {COLUMNS} from read_parquet('" + sys.argv[1] + "/*.parq
 """
 
 
+SPLIT = """
+import sys, duckdb
+last, rest, night, games = sys.argv[1:]
+rows = f"(select *, row_number() over (order by ended_at desc, id desc) as place from read_parquet('{last}'))"
+for where, path in ((f"place > {games}", rest), (f"place <= {games}", night)):
+    duckdb.sql(f"copy (select * exclude (place) from {rows} where {where} order by ended_at, id) to '{path}' (format parquet)")
+for path in (rest, night):
+    print(duckdb.sql(f"select strftime(max(ended_at at time zone 'UTC'), '%Y-%m-%dT%H:%M:%S.%f') from '{path}'").fetchall()[0][0])
+"""
+
+
 def simulated(folder: Path, games: int, players: int) -> Path:
     """Return the folder with the games, made now unless an earlier call with the same generator made them."""
     spec = importlib.util.find_spec("eloreplay")
@@ -116,6 +129,23 @@ def shares(timings: dict[str, Any], elapsed_s: float, prefix: str = "") -> list[
         elif isinstance(value, int | float) and not isinstance(value, bool):
             lines.append((prefix + name, float(value), float(value) / elapsed_s))
     return lines
+
+
+def night(command: Path, data: Path, work: Path, rules: str) -> tuple[Spent, dict[str, Any]]:
+    """Hold the last games back, run a backfill without them, and then the night that brings them."""
+    games = work / "history"
+    games.mkdir()
+    *earlier, last = sorted((data / "games").rglob("*.parquet"))
+    for number, path in enumerate(earlier):
+        (games / f"{number:04d}.parquet").symlink_to(path)
+    delivered = work / "night.parquet"
+    until, now = python(SPLIT, last, games / "rest.parquet", delivered, str(NIGHT_GAMES)).output.split()
+    out = work / "nights"
+    mapped = ["--columns", data / "columns.toml", "--rules", rules]
+    run(command, "backfill", games, *mapped, "--out", out, "--as-of", until, "--quiet")
+    delivered.rename(games / "night.parquet")
+    spent = run(command, "nightly", games, "--out", out, "--as-of", now, "--quiet")
+    return spent, json.loads((out / "current" / "manifest.json").read_text())
 
 
 def main() -> None:
@@ -142,6 +172,8 @@ def main() -> None:
         arguments = ["backfill", data / "games", "--columns", data / "columns.toml", "--rules", asked.rules]
         backfill = run(command, *arguments, "--out", out, "--json")
         manifest = json.loads((out / "current" / "manifest.json").read_text())
+        plain = run(command, *arguments, "--out", work / "plain", "--no-study", "--quiet")
+        one_night, after = night(command, data, work, asked.rules)
         read = python(READ, data / "games")
         write = python(WRITE, data / "games", work / "floor.parquet")
     finally:
@@ -150,9 +182,14 @@ def main() -> None:
 
     rows = int(manifest["rows_read"])
     report("eloreplay backfill", rows, backfill)
+    report("backfill --no-study", rows, plain)
     report("floor: read and hash", rows, read)
     report("floor: read and write", rows, write)
     say(f"{'backfill / floor':<28} {backfill.elapsed_s / (read.elapsed_s + write.elapsed_s):8.2f}")
+    say(f"{'with / without study':<28} {backfill.elapsed_s / plain.elapsed_s:8.2f}")
+    report(f"a night of {NIGHT_GAMES:,} games", NIGHT_GAMES, one_night)
+    for name, seconds, share in shares(after.get("timings", {}), one_night.elapsed_s):
+        say(f"  {name:<26} {seconds:8.2f} s {100 * share:6.1f} %")
     say(f"bins: {json.dumps(manifest['bins'])}")
     say("timings of the run, in per cent of the elapsed time:")
     for name, seconds, share in shares(manifest.get("timings", {}), backfill.elapsed_s):
