@@ -215,9 +215,10 @@ class Out:
 
 @dataclass
 class Backfill:
-    """Runs `eloreplay backfill` with the inputs written under one folder."""
+    """Runs `eloreplay backfill` with the inputs written under one folder; without the study by slices, unless it is looked at."""
 
     base: Path
+    study: bool = False
     runs: int = field(default=0)
 
     def arguments(
@@ -243,6 +244,7 @@ class Backfill:
         paths = [games] if isinstance(games, Path) else list(games)
         out = out or folder / "out"
         argv = ["backfill", *map(str, paths), "--rules", str(rules), "--out", str(out), "--quiet"]
+        argv += [] if self.study else ["--no-study"]
         tables = {
             "--aliases": aliases,
             "--exclude-players": None if excluded is None else [{"player_id": p} for p in excluded],

@@ -408,7 +408,7 @@ def _without_roots_rights() -> None:
 
 
 def run_without_rights(site: Site, *arguments: str | Path, out: Path | None = None, env: dict[str, str] | None = None) -> Out:
-    argv = ["backfill", *map(str, arguments), "--rules", "tavla42", "--out", str(out or site.out), "--quiet", *AS_OF]
+    argv = ["backfill", *map(str, arguments), "--rules", "tavla42", "--out", str(out or site.out), "--quiet", "--no-study", *AS_OF]
     done = subprocess.run(
         [sys.executable, "-m", "eloreplay", *argv],
         capture_output=True,

@@ -80,7 +80,7 @@ class Site:
 
     def backfill(self, *more: object, games: object = None) -> Said:
         where = self.games if games is None else games
-        return call("backfill", where, "--rules", "tavla42", "--out", self.out, *AS_OF, "--quiet", *more)
+        return call("backfill", where, "--rules", "tavla42", "--out", self.out, *AS_OF, "--quiet", "--no-study", *more)
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ class Site:
 
     def backfill(self, *options: str | Path, as_of: str = AS_OF[1], out: Path | None = None) -> Out:
         out = out or self.out
-        argv = ["backfill", self.games, "--rules", self.rules, "--out", out, "--quiet", "--as-of", as_of]
+        argv = ["backfill", self.games, "--rules", self.rules, "--out", out, "--quiet", "--no-study", "--as-of", as_of]
         return support_nightly.command([*argv, *self.options, *options], out)
 
     def night(self, *options: str | Path, as_of: str = AS_OF[1], accept: bool = True) -> Out:

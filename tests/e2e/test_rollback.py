@@ -78,7 +78,7 @@ class Site:
         return self.out / "runs" / f"{number:06d}"
 
     def backfill(self, *more: object) -> Said:
-        return call("backfill", self.games, "--rules", "tavla42", "--out", self.out, *AS_OF, "--quiet", *more)
+        return call("backfill", self.games, "--rules", "tavla42", "--out", self.out, *AS_OF, "--quiet", "--no-study", *more)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ class Club:
         support.write(self.games, rows_of(self.states[commit]), TYPES, list(TYPES))
 
     def backfill(self, out: Path) -> support.Out:
-        argv = ["backfill", self.games, "--rules", self.rules, "--out", out, "--quiet", "--max-rejected", "1", *AS_OF]
+        argv = ["backfill", self.games, "--rules", self.rules, "--out", out, "--quiet", "--no-study", "--max-rejected", "1", *AS_OF]
         return support_nightly.command(argv, out).ok()
 
     def night(self, commit: str) -> None:

@@ -525,7 +525,7 @@ class Judge:
         from eloreplay.cli import main
 
         stdout, stderr = io.StringIO(), io.StringIO()
-        argv = ["backfill", *map(str, case.games), "--rules", case.rules, "--out", str(self.out), "--quiet"]
+        argv = ["backfill", *map(str, case.games), "--rules", case.rules, "--out", str(self.out), "--quiet", "--no-study"]
         argv += [
             "--max-rejected",
             "10%",

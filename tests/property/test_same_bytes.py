@@ -249,6 +249,7 @@ def run(backfill: Backfill, setting: Setting, delivery: Delivery, **process: Any
     if setting.text not in _HISTORIES:
         _HISTORIES[setting.text] = history(text=setting.text)
     whole = _HISTORIES[setting.text]
+    backfill.study = True
     folder = backfill.base / f"delivery{backfill.runs}"
     folder.mkdir()
     rules = folder / "rules.toml"
@@ -275,13 +276,13 @@ def run(backfill: Backfill, setting: Setting, delivery: Delivery, **process: Any
 
 
 def tables(out: Out) -> dict[str, str]:
-    """The digest of every Parquet file of a run but `rejected`."""
+    """The digest of every Parquet file of a run but `rejected`; what it keeps in `fold` says where each row stood."""
     run_folder = out.current.resolve()
     files = sorted(run_folder.rglob("*.parquet"))
     return {
         str(path.relative_to(run_folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
-        if not path.name.startswith("rejected")
+        if not path.name.startswith("rejected") and "fold" not in path.relative_to(run_folder).parts
     }
 
 
