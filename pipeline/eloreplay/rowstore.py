@@ -6,6 +6,7 @@ there is compared by the id itself, so two ids of one key cost a look and nothin
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,7 +153,10 @@ class _Writer:
         if part.closes:
             self._file.close()
             self._file = None
-            np.save(ids_path(self._run, part.chunk), np.sort(np.concatenate(self._keys)))
+            content = io.BytesIO()
+            np.save(content, np.sort(np.concatenate(self._keys)))
+            # Not np.save to the file itself: on a full disk its error does not say so.
+            ids_path(self._run, part.chunk).write_bytes(content.getbuffer())
             self.bounds[part.chunk.from_us] = (min(low for low, _ in self._bounds), max(high for _, high in self._bounds))
             self._keys, self._bounds = [], []
 
