@@ -11,7 +11,7 @@ from typing import Any
 
 from eloreplay import journal
 from eloreplay.boards import archive_board
-from eloreplay.changes import look_back
+from eloreplay.changes import Before, look_back
 from eloreplay.conclude import Work, conclude, publish
 from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
@@ -73,6 +73,16 @@ def backfill(
         entry |= journal.of_manifest(result.manifest)
         keep_board(out, result.folder)
         return result
+
+
+def _look_back(work: Work, current: Path | None, intake: Intake) -> Before:
+    """The run that `changes` compares with; a damaged one counts as none, for a backfill is what mends a damaged folder."""
+    try:
+        manifest = None if current is None else read_manifest(current)
+        return look_back(work.database, current, manifest, intake, work.ruleset, work.pool)
+    except EnvironmentFault as fault:
+        work.note(f"{fault}; this run is compared with nothing")
+        return look_back(work.database, None, None, intake, work.ruleset, work.pool)
 
 
 def _refuse_to_forget(folder: OutputFolder, games: list[Source]) -> None:
@@ -145,7 +155,7 @@ def _run(work: Work, found: dict[str, Any]) -> RunResult:
     work.clock.lap("storing")
 
     current = folder.current
-    before = look_back(database, current, None if current is None else read_manifest(current), intake, work.ruleset, work.pool)
+    before = _look_back(work, current, intake)
     no_players(database, intake)
     start = nothing_before(database, work.ruleset, number_players(database))
     result = replay(

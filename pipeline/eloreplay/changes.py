@@ -62,7 +62,8 @@ def look_back(
     _ranks(database, "ranks_before", BoardOptions(**manifest["options"]["board"]))
     rating = "integer" if ruleset.integer_ratings else "double"
     database.execute(
-        f"create or replace table players_before as select pool, player_id, cast(rating as {rating}) as rating, games from players"
+        f"create or replace table players_before as select pool, player_id, try_cast(rating as {rating}) as rating, games "
+        "from players"
     )
     return Before(run, manifest.get("horizon_us"), len(players))
 

@@ -245,7 +245,7 @@ def _write_changes(run: Path, home: Path, current: Path, plan: Plan) -> int | No
     try:
         try:
             before = look_back(database, current, plan.manifest_before or None, intake, ruleset, pool)
-        except (OSError, pa.ArrowException):
+        except (EnvironmentFault, OSError, pa.ArrowException):
             before = look_back(database, None, None, intake, ruleset, pool)
         database.put("players", players)
         ratings = None if before.run is None else players["rating"].cast(pa.float64()).to_numpy()

@@ -82,6 +82,7 @@ def test_every_setting_equals_a_backfill_under_it(run_backfill: support.Backfill
         return
     options = ["--as-of", ss.AS_OF, "--max-rejected", "100%"]
     argv, _ = run_backfill.arguments(rows, *options, rules=rules, **extra)
+    argv.remove("--no-study")
     argv[0], argv[argv.index("--out") + 1] = "sweep", str(tmp_path / "sweep")
     for text in [f"{axis.parameter.name}={','.join('none' if v is None else repr(v) for v in axis.values)}" for axis in axes]:
         argv += ["--vary", text]
