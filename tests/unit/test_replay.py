@@ -32,8 +32,10 @@ def history(seed: int, games: int = 900) -> list[support.Row]:
 def test_pieces_and_stretches_do_not_show(
     run_backfill: support.Backfill, monkeypatch: pytest.MonkeyPatch, rules: str, limit: int, chunk: str
 ) -> None:
-    rows = history(limit)
-    awards = [{"award_id": n, "awarded_at": rows[n * 90]["played_at"], "player_id": "a", "points": 25} for n in range(9)]
+    rows = history(limit, 900 if limit > 1 else 150)
+    awards = [
+        {"award_id": n, "awarded_at": rows[n * len(rows) // 10]["played_at"], "player_id": "a", "points": 25} for n in range(9)
+    ]
     whole = run_backfill(rows, "--chunk", chunk, rules=rules, awards=awards).ok()
     monkeypatch.setattr(replay, "STRETCH_GAMES", limit)
     cut = run_backfill(rows, "--chunk", chunk, rules=rules, awards=awards).ok()
