@@ -1,4 +1,4 @@
--- Purpose: how many rows each file has of each UTC day, the last instant of them and a digest: what changed in a file that was written anew.
+-- Purpose: how many rows each file has of each UTC day, the last instant of them and a digest: what changed in a file written anew.
 -- Grain: one row a file and day; day NULL for rows that belong to no chunk of time.
 -- Inputs: kept_rows.
 -- The digest is a sum of row hashes, place included: it does not depend on the order of reading, and equal rows do not cancel each other.
