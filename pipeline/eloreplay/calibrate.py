@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 from eloreplay import study
 from eloreplay.errors import EnvironmentFault, UsageFault
 from eloreplay.games import Report
+from eloreplay.month_study import show_timeline
 from eloreplay.publish import read_manifest, versions, write_manifest
 from eloreplay.published import published_run
-from eloreplay.queries import DEFAULT_MEMORY, Database, literal_path, sql_text
+from eloreplay.queries import DEFAULT_MEMORY, Database, sql_text
 from eloreplay.rules import Ruleset, ruleset_from_dict
 from eloreplay.store import database_home
 from eloreplay.study_folder import MANIFEST, study_folder
@@ -170,15 +171,6 @@ def run_study(
         pools=pools,
         by=options.by,
         min_games=options.min_games,
-    )
-
-
-def show_timeline(database: Database, files: list[Path], pool: bool) -> None:
-    """Create the view `timeline` over a run's files, with a column `pool` in any case."""
-    names = ", ".join("'" + literal_path(file).replace("'", "''") + "'" for file in files)
-    nothing = "" if pool else "null::varchar as pool, "
-    database.execute(
-        f"create or replace view timeline as select {nothing}* from read_parquet([{names}], hive_partitioning = false)"
     )
 
 

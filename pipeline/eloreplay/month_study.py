@@ -76,7 +76,7 @@ def month_study(
     study.put_versions(database, ruleset)
     earliest = min([*again, *(start - study.LOOKBACK_US for start in found_again)], default=0)
     files = [run / "timeline" / chunk.timeline for chunk in chunks if chunk.timeline is not None and chunk.to_us > earliest]
-    _show_timeline(database, files or sorted((run / "timeline").glob("*.parquet")), pools is not None)
+    show_timeline(database, files or sorted((run / "timeline").glob("*.parquet")), pools is not None)
 
     counted = [study.month_counts(database, *edges) for edges in _stretches(months.games, again, COUNT_GAMES)]
     counts = _frame(pa.concat_tables(counted or [study.month_counts(database, 0, 0)]))
@@ -224,7 +224,8 @@ def _stretches(games: dict[int, int], again: list[int], size: int) -> list[tuple
     return [(first, end) for first, end, _ in found]
 
 
-def _show_timeline(database: Database, files: list[Path], pool: bool) -> None:
+def show_timeline(database: Database, files: list[Path], pool: bool) -> None:
+    """Create the view `timeline` over a run's files, with a column `pool` in any case."""
     names = ", ".join("'" + literal_path(file).replace("'", "''") + "'" for file in files)
     nothing = "" if pool else "null::varchar as pool, "
     database.execute(
