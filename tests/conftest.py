@@ -13,6 +13,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import support
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled code beside the tests, not in the folder of whoever runs them; all the processes of a run share it."""
+    os.environ.setdefault("ELOREPLAY_CACHE_DIR", str(config.rootpath / ".pytest_cache" / "compiled"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with the golden files and real games, which lies beside the checkout and is not part of it."""

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eloreplay.compiled import ready
 from eloreplay.events import Events, adjust, keep_in_range, record_awards
 from eloreplay.kernel import PLAYER_STATE, ROUND_HALF_AWAY, ROUND_NONE, replay_games
 from eloreplay.prepare import Recent, Stretch
@@ -105,14 +106,14 @@ def apply_events(events: Events, state: NDArray[Any], ruleset: Ruleset, to_us: i
 
 
 def warm_up(ruleset: Ruleset) -> float:
-    """Have the kernel compiled, by rating nothing with it; returns the seconds that took.
+    """Have the kernel compiled or loaded, by rating nothing with it; returns the seconds that took.
 
     Meant for a thread of its own while the input is read: compiling and reading hardly wait for each other.
     """
     started = time.perf_counter()
     nothing = pa.table({"pool": pa.nulls(0)})
     events = Events(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0), nothing, ())
-    apply_events(events, np.empty(0, PLAYER_STATE), ruleset, None, nothing)
+    ready(replay_games, lambda: apply_events(events, np.empty(0, PLAYER_STATE), ruleset, None, nothing))
     return time.perf_counter() - started
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eloreplay.compiled import ready
 from eloreplay.errors import InputRefused, UsageFault
 from eloreplay.events import INT32_MAX, Events, adjust
 from eloreplay.games import put_rule_versions
@@ -190,5 +191,8 @@ def warm_up() -> None:
     awards = (np.empty(0, np.int32), np.empty(0, np.int64), nothing)
     numbers = (nothing, nothing, np.ones(1), np.ones(1, np.int64), np.ones(1))
     bounds = (ROUND_NONE, -math.inf, math.inf, math.inf)
-    _rate_games(*Played.none().part(0, 0), *awards, *numbers, *tables, np.zeros(1, np.bool_), *bounds, 0, state, sums)
-    close_weeks(state, sums, 0)
+    ready(
+        sweep_games,
+        lambda: _rate_games(*Played.none().part(0, 0), *awards, *numbers, *tables, np.zeros(1, np.bool_), *bounds, 0, state, sums),
+    )
+    ready(close_weeks, lambda: close_weeks(state, sums, 0))
