@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eloreplay.columns import NO_MAPPING, ColumnMapping, load_mapping
+from eloreplay.columns import ColumnMapping, load_mapping
 from eloreplay.errors import UsageFault
 from eloreplay.games import Inputs
 from eloreplay.publish import BoardOptions
@@ -96,7 +96,7 @@ def inputs_of(manifest: dict[str, Any], games: tuple[str, ...] | None = None) ->
 
 def _mapping(given: dict[str, Any]) -> ColumnMapping:
     if given["file"] is None:
-        return NO_MAPPING
+        return ColumnMapping(sources=dict(given["columns"]), naive=given["naive"])
     path = Path(given["file"])
     before = ColumnMapping(sources=dict(given["columns"]), naive=given["naive"], file=path)
     if path.is_file():

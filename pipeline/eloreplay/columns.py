@@ -99,6 +99,11 @@ class ColumnMapping:
     naive: str | None = None
     file: Path | None = None
 
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return "columns" if self.file is None else str(self.file)
+
 
 NO_MAPPING = ColumnMapping(sources={})
 

@@ -207,7 +207,7 @@ def input_options(inputs: Inputs) -> dict[str, Any]:
         return None if path is None else os.path.abspath(path)
 
     return {
-        "games": list(inputs.games),
+        "games": [inputs.shown.get(path, path) for path in inputs.games],
         "mapping": _mapping(inputs.mapping),
         "pool": inputs.pool,
         "awards": absolute(inputs.awards),

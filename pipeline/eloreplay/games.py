@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +41,7 @@ class Inputs:
         mapping: the columns file.
         pool: column of the ladder, or None for one pool.
         awards: Parquet file or folder; likewise `aliases`, `excluded`, `start_ratings`.
+        shown: file to what messages and tables call it, where that is not its path (a table that came from memory).
     """
 
     games: tuple[str, ...]
@@ -50,6 +51,7 @@ class Inputs:
     aliases: str | None = None
     excluded: str | None = None
     start_ratings: str | None = None
+    shown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -118,6 +120,8 @@ def find_inputs(inputs: Inputs, known: Mapping[Path, Source] | None = None) -> d
     ):
         if argument is not None:
             found[role] = find_sources([argument], role)
+    if inputs.shown:
+        found = {role: [replace(one, shown=inputs.shown.get(one.shown, one.shown)) for one in some] for role, some in found.items()}
     return found
 
 

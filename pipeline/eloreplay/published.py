@@ -53,3 +53,28 @@ def published_us(run: Path, manifest: dict[str, Any]) -> int:
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
         return parse_us(manifest["made_at"])
     return (run / "manifest.json").stat().st_mtime_ns // 1000
+
+
+def named_run(name: str) -> Path:
+    """The run that a command line means: `DIR` (what is published there), `DIR@41` or `DIR/runs/000041`.
+
+    Raises:
+        UsageFault: there is no such run.
+    """
+    path = Path(name)
+    if (path / OUTPUT_MARKER).is_file():
+        return published_run(path)
+    if RUN_NAME.fullmatch(path.name) and (path / "manifest.json").is_file():
+        return path
+    root, at, number = name.rpartition("@")
+    if at and number.isascii() and number.isdecimal():
+        insist_ours(Path(root))
+        kept = {int(run.name): run for run in kept_runs(Path(root))}
+        if int(number) in kept:
+            return kept[int(number)]
+        listed = ", ".join(run.name for run in kept.values()) or "none"
+        raise UsageFault(f"{root}: run {number} is not kept; kept are {listed}")
+    if path.name == "current" and (path / "manifest.json").is_file():
+        return path.resolve()
+    insist_ours(path)
+    return published_run(path)

@@ -130,7 +130,7 @@ class TableReader:
         present = {name for source in sources for name in source.names}
         for name, text in self._spec.mapping.sources.items():
             if text not in present:
-                where = f"{self._spec.mapping.file}: [columns] {name}"
+                where = f"{self._spec.mapping.shown}: [columns] {name}"
                 self._expressions[name] = check_expression(self._database.connection, text, where)
         pool = () if self._spec.pool is None else (Column("pool", "id", required=True),)
         for source in sources:
@@ -161,7 +161,7 @@ class TableReader:
             for reference in expression.columns:
                 if reference.lower() not in folded_names:
                     raise InputRefused(
-                        f"{source.shown}: column '{reference}' is missing, which {self._spec.mapping.file} needs for '{name}' "
+                        f"{source.shown}: column '{reference}' is missing, which {self._spec.mapping.shown} needs for '{name}' "
                         f"({expression.text}); the file has {_list(source.names)}"
                     )
             return _Bound(column, f"({expression.text}\n)", None)
@@ -247,7 +247,7 @@ class TableReader:
             return f"cast(null as {SQL_TYPES.get(column.kind, 'VARCHAR')})" if column.kind != "id" else "null"
         if bound.plain is None:
             raise UsageFault(
-                f"{self._spec.mapping.file}: [columns] {column.name}: the expression gives {sql_type} in {source.shown}; "
+                f"{self._spec.mapping.shown}: [columns] {column.name}: the expression gives {sql_type} in {source.shown}; "
                 + self._hint(bound, shown, sql_type)
             )
         raise InputRefused(f"{where} is {sql_type}; {self._hint(bound, shown, sql_type)}")
@@ -319,7 +319,7 @@ class TableReader:
         """Text in front of DuckDB's own when rows cannot be read: who may be to blame, and what to do."""
         advice = "if the file is damaged, deliver it again"
         if self._expressions:
-            advice += f"; if a value is what fails, an expression in {self._spec.mapping.file} cannot take it"
+            advice += f"; if a value is what fails, an expression in {self._spec.mapping.shown} cannot take it"
         return f"{source.shown}: {what} ({advice})"
 
     def _check_zone(self, zoned: bool, where: str) -> None:

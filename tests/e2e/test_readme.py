@@ -22,7 +22,14 @@ import pytest
 from eloreplay.cli import cli, main
 
 ROOT = Path(__file__).parents[2]
-RUN = ("README.md", "docs/tutorial.md", "docs/how-to-analyst.md", "docs/how-to-nightly-engineer.md", "docs/how-to-support.md")
+RUN = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to-analyst.md",
+    "docs/how-to-nightly-engineer.md",
+    "docs/how-to-python.md",
+    "docs/how-to-support.md",
+)
 SHELL = {"ls", "ln", "mv", "readlink"}
 FAILS = re.compile(r' \|\| echo "exit code \$\?"$')
 PAGES = sorted(

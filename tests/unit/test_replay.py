@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 
 import pyarrow.parquet as pq
@@ -9,7 +10,8 @@ import pytest
 import support
 from support import game, ts
 
-from eloreplay import replay
+# The module: `eloreplay.replay` is the function of the Python API.
+replay = importlib.import_module("eloreplay.replay")
 
 HOUR = 3_600_000_000
 START = ts("2026-01-05 00:00:00")
