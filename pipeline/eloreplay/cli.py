@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from eloreplay import __version__
+from eloreplay.cli_ask import COMMANDS as ASK_COMMANDS
 from eloreplay.cli_night import nightly, what_if
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
 from eloreplay.cli_simulate import simulate
@@ -210,7 +211,7 @@ cli.add_command(fit)
 cli.add_command(calibrate)
 
 
-for run_command in RUN_COMMANDS:
+for run_command in (*ASK_COMMANDS, *RUN_COMMANDS):
     cli.add_command(run_command)
 
 

@@ -1,0 +1,39 @@
+"""Commands that ask a published run: explain, player, ties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eloreplay.errors import Differs
+from eloreplay.options import EXISTING, as_json_text, output_folder
+
+
+@click.command()
+@click.argument("folder", type=EXISTING, metavar="DIR")
+@click.argument("game", metavar="GAME_ID")
+@click.option("--no-past", is_flag=True, help="Do not look into the kept runs before.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
+def explain(folder: Path, game: str, no_past: bool, as_json: bool) -> None:
+    r"""Why game GAME_ID moved both ratings in DIR as it did: every term, with its reason.
+
+    It is computed again from the timeline's columns; if that gives something else, the exit code is 6. Of a game that is not rated
+    it says why, and in which file and row it stands.
+
+    \b
+    Example:
+      eloreplay explain out/sample 1074378
+    """
+    from eloreplay.console import harmless
+    from eloreplay.explain import explain as run
+    from eloreplay.explain_page import explain_text
+
+    found = run(output_folder(folder), game, past=not no_past)
+    click.echo(as_json_text(found) if as_json else harmless(explain_text(found)))
+    if found.get("agrees") is False:
+        raise Differs(f"game {game}: {found['differences'][0]}")
+
+
+COMMANDS: tuple[Any, ...] = (explain,)
