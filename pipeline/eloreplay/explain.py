@@ -13,7 +13,7 @@ from eloreplay.asking import Asked, as_id, asked_run, meant, nearest
 from eloreplay.errors import UsageFault
 from eloreplay.explain_past import past_of, timeline_row
 from eloreplay.explain_rows import RATED, ROWS_SHOWN, stored_rows, verdict_of
-from eloreplay.explain_story import Story, whole
+from eloreplay.explain_story import Stories, whole
 from eloreplay.explain_terms import SIDES, SideTerms, Terms, disagreements, recompute
 from eloreplay.instants import show_us
 from eloreplay.rules import Ruleset, RuleVersion
@@ -92,7 +92,8 @@ def _shown_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _rated(asked: Asked, row: dict[str, Any]) -> dict[str, Any]:
     (terms,) = recompute(asked.database, asked.ruleset, [row])
-    sides = [_side(asked, row, side, found) for side, found in zip(SIDES, terms.sides, strict=True)]
+    stories = Stories(asked, row)
+    sides = [_side(asked, row, side, found, stories) for side, found in zip(SIDES, terms.sides, strict=True)]
     differences = disagreements(asked.ruleset, row, terms)
     differences += [one["before_disagrees"] for one in sides if one["before_disagrees"]]
     return {
@@ -146,12 +147,11 @@ def stake_parts(version: RuleVersion, row: dict[str, Any]) -> list[dict[str, Any
     return parts
 
 
-def _side(asked: Asked, row: dict[str, Any], side: str, terms: SideTerms) -> dict[str, Any]:
+def _side(asked: Asked, row: dict[str, Any], side: str, terms: SideTerms, stories: Stories) -> dict[str, Any]:
     ruleset = asked.ruleset
     version = next(one for one in ruleset.version if one.name == row["rule_version"])
     before, change = row[f"{side}_rating_before"], row[f"{side}_change"]
-    story = Story(asked, row, side)
-    origin, wrong = story.origin()
+    origin, wrong = stories.origin(side)
     return {
         "side": side,
         "game_id": row["game_id"],
@@ -171,7 +171,7 @@ def _side(asked: Asked, row: dict[str, Any], side: str, terms: SideTerms) -> dic
         "k_ramp": terms.ramp,
         "k_by": "games" if version.k_by_games else "rating" if version.k_by_rating else None,
         "heavy": terms.heavy,
-        "heavy_turns": story.turns(),
+        "heavy_turns": stories.turns(side),
         "unrounded": terms.unrounded,
         "rounded": whole(ruleset, terms.rounded),
         "change": change,

@@ -1,16 +1,19 @@
-"""A player's steps around one of his games: where his rating came from, and when his K was reduced and came back."""
+"""Both players' past around one of their games: where their ratings came from, when their K was reduced and when it came back."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 from eloreplay.asking import Asked
-from eloreplay.chunks import DAY_US
+from eloreplay.chunks import DAY_US, Chunk
 from eloreplay.instants import BEGINNING_US, show_us
 from eloreplay.rules import Ruleset
 
-#: How far around a game a change of K is looked for and told of, when the week is not heavy at the game itself.
+#: How far around a game a change of K is told of when the week is not heavy at the game itself; and what is looked at first.
 AROUND_US = 28 * DAY_US
+TURNS = ("previous_seq", "since_seq", "until_seq")
 
 
 def whole(ruleset: Ruleset, value: float) -> float | int:
@@ -18,110 +21,96 @@ def whole(ruleset: Ruleset, value: float) -> float | int:
     return int(value) if ruleset.integer_ratings else value
 
 
-class Story:
-    """A player's steps around a game, read from the timeline only as far as they are needed."""
+class Stories:
+    """What the timeline says of both players of a game besides the game itself.
 
-    def __init__(self, asked: Asked, row: dict[str, Any], side: str) -> None:
-        self._asked, self._row, self._side = asked, row, side
-        self._player, self._pool = row[f"{side}_id"], row["pool"]
-        self._chunks = asked.rated_chunks
-        inside = [at for at, one in enumerate(self._chunks) if self._overlaps(one.from_us, one.to_us)]
-        self._low, self._high = min(inside), max(inside) + 1
-        self._read()
+    Args:
+        asked: the run; its database has the table `rule_versions`.
+        row: the game's timeline row.
+    """
 
-    def _overlaps(self, from_us: int, to_us: int) -> bool:
-        return bool(from_us <= self._row["played_us"] + AROUND_US and to_us > self._row["played_us"] - AROUND_US)
+    def __init__(self, asked: Asked, row: dict[str, Any]) -> None:
+        self._asked, self._row = asked, row
+        chunks = asked.rated_chunks
+        near = asked.near(row["played_us"] - AROUND_US, row["played_us"] + AROUND_US)
+        self._turns = self._look(near)
+        if not self._is_enough(near[0] is chunks[0], near[-1] is chunks[-1]):
+            self._turns = self._look(chunks)
+        self._steps = self._read(chunks)
 
-    def _read(self) -> None:
-        self._asked.show(self._chunks[self._low : self._high])
-        self._steps = self._asked.database.arrow("player_steps", {"pool": self._pool, "player": self._player}).to_pylist()
-        self._at = next(at for at, step in enumerate(self._steps) if step["seq"] == self._row["seq"])
+    def _look(self, chunks: Sequence[Chunk]) -> dict[Any, dict[str, Any]]:
+        self._asked.show(chunks)
+        row = self._row
+        parameters = {"pool": row["pool"], "winner": row["winner_id"], "loser": row["loser_id"], "seq": row["seq"]}
+        return {found["player_id"]: found for found in self._asked.database.arrow("explain_turns", parameters).to_pylist()}
 
-    def _further(self, back: bool) -> bool:
-        """Read twice as much; False when there is no more in that direction."""
-        size = self._high - self._low
-        low, high = (max(0, self._low - size), self._high) if back else (self._low, min(len(self._chunks), self._high + size))
-        if (low, high) == (self._low, self._high):
-            return False
-        self._low, self._high = low, high
-        self._read()
+    def _is_enough(self, from_start: bool, to_end: bool) -> bool:
+        """Whether the chunks that were looked at answer every question; if not, all of them do."""
+        for side in ("winner", "loser"):
+            turns = self._turns[self._row[f"{side}_id"]]
+            if turns["previous_seq"] is None and self._row[f"{side}_games"] and not from_start:
+                return False
+            if turns["heavy"] and ((turns["is_first"] and not from_start) or (turns["until_seq"] is None and not to_end)):
+                return False
         return True
 
-    def origin(self) -> tuple[dict[str, Any], str]:
-        """Where the rating before the game comes from; and a sentence if that is not what the steps before make it."""
-        while True:
-            earlier = self._steps[: self._at]
-            last = next((step for step in reversed(earlier) if step["seq"] is not None), None)
-            if last is not None or not self._row[f"{self._side}_games"] or not self._further(back=True):
-                break
-        found = self._start() if last is None else {"kind": "game", **self._game(last), "rating_after": last["rating_after"]}
-        since = BEGINNING_US if last is None else last["played_us"]
-        between = earlier[0 if last is None else earlier.index(last) + 1 :]
-        found["awards"] = self._awards(since) if between else []
-        rating = found["rating_after"] + sum(award["change"] for award in found["awards"])
-        before = self._row[f"{self._side}_rating_before"]
-        same = rating == before if self._asked.ruleset.integer_ratings else abs(rating - before) <= 1e-6
-        wrong = "" if same else f"{self._side}_rating_before is {before!r} in the timeline and {rating!r} by the steps before it"
-        return found, wrong
+    def _read(self, chunks: Sequence[Chunk]) -> dict[tuple[Any, int], dict[str, Any]]:
+        """The games that the turns name, by player and position."""
+        seqs = sorted({turns[name] for turns in self._turns.values() for name in TURNS if turns[name] is not None})
+        starts = [chunk.first_seq for chunk in chunks]
+        self._asked.show([chunks[at] for at in sorted({bisect_right(starts, seq) - 1 for seq in seqs})])
+        rows = self._asked.database.arrow("explain_steps", {"seqs": seqs}).to_pylist()
+        return {(step["player_id"], step["seq"]): step for step in rows}
 
-    def _start(self) -> dict[str, Any]:
+    def origin(self, side: str) -> tuple[dict[str, Any], str]:
+        """Where the rating before the game comes from; and a sentence if that is not what the steps before make it."""
+        row, player, ruleset = self._row, self._row[f"{side}_id"], self._asked.ruleset
+        last = self._steps.get((player, self._turns[player]["previous_seq"] or 0))
+        found = self._start(player) if last is None else {"kind": "game", **_game(last), "rating_after": last["rating_after"]}
+        found["awards"] = self._awards(player, BEGINNING_US if last is None else last["played_us"])
+        rating = found["rating_after"] + sum(award["change"] for award in found["awards"])
+        before = row[f"{side}_rating_before"]
+        same = rating == before if ruleset.integer_ratings else abs(rating - before) <= 1e-6
+        return found, "" if same else f"{side}_rating_before is {before!r} in the timeline and {rating!r} by the steps before it"
+
+    def _start(self, player: Any) -> dict[str, Any]:
         """The rating before the first game: of the rules, or one that was given."""
         self._asked.show_side_tables()
         rows = self._asked.database.arrow_of(
-            "select rating from start_ratings where player_id = $player and (pool is not distinct from $pool or $pool is null)",
-            {"player": self._player, "pool": self._pool},
+            "select rating from start_ratings where player_id = $player and ($pool is null or pool = $pool)",
+            {"player": player, "pool": self._row["pool"]},
         ).to_pylist()
         kind, rating = ("start rating", rows[0]["rating"]) if rows else ("start", self._asked.ruleset.start)
         return {"kind": kind, "rating_after": whole(self._asked.ruleset, rating)}
 
-    def _awards(self, since_us: int) -> list[dict[str, Any]]:
-        span = {"from_us": since_us, "to_us": self._row["played_us"]}
-        rows = self._asked.database.arrow("explain_awards", {"pool": self._pool, "player": self._player, **span}).to_pylist()
-        # Awards of an instant come before its games: those at the instant of the game before are in its rating already.
+    def _awards(self, player: Any, since_us: int) -> list[dict[str, Any]]:
+        """What moved the rating since the game before; awards of an instant come before its games, so those at its instant did not."""
+        parameters = {"pool": self._row["pool"], "player": player, "after_us": since_us, "to_us": self._row["played_us"]}
+        names = ("award_id", "points", "change", "reason")
         return [
-            {"awarded_at": show_us(one["awarded_us"]), **{name: one[name] for name in ("award_id", "points", "change", "reason")}}
-            for one in rows
-            if one["awarded_us"] > since_us
+            {"awarded_at": show_us(one["awarded_us"]), **{name: one[name] for name in names}}
+            for one in self._asked.database.arrow("explain_awards", parameters).to_pylist()
         ]
 
-    def _game(self, step: dict[str, Any]) -> dict[str, Any]:
-        return {"game_id": step["game_id"], "played_at": show_us(step["played_us"]), "recent_games": step["recent_games"]}
+    def turns(self, side: str) -> dict[str, Any] | None:
+        """When the player's K was reduced by a heavy week and came back, around this game; None when no week counts.
 
-    def turns(self) -> dict[str, Any] | None:
-        """When the player's K was reduced by a heavy week and came back, around this game; None when no week counts."""
+        `since` is the game with which the present kind of weeks began, None when nothing came before it or it is long ago in an
+        ordinary week; `until` the game with which it ended.
+        """
         if all(version.heavy is None for version in self._asked.ruleset.version):
             return None
-        heavy = self._heavy(self._steps[self._at])
-        if heavy:
-            while self._edge(-1) is None and self._further(back=True):
-                pass
-            while self._edge(+1) is None and self._further(back=False):
-                pass
-        before, after = self._edge(-1), self._edge(+1)
-        if not heavy:
-            # An ordinary week: tell of a change of K only when it is near.
-            before, after = (one if one is not None and self._near(one) else None for one in (before, after))
-        first = None
-        if before is not None:
-            games = [step for step in self._steps if step["seq"] is not None]
-            first = games[games.index(before) + 1]
-        elif heavy:
-            first = next(step for step in self._steps if step["seq"] is not None)
-        return {
-            "heavy": heavy,
-            "since": None if first is None else self._game(first),
-            "until": None if after is None else self._game(after),
-        }
+        player = self._row[f"{side}_id"]
+        turns = self._turns[player]
+        since, until = (self._steps.get((player, turns[name] or 0)) for name in ("since_seq", "until_seq"))
+        if not turns["heavy"]:
+            since = None if turns["is_first"] or not self._near(since) else since
+            until = until if self._near(until) else None
+        return {"heavy": turns["heavy"], "since": since and _game(since), "until": until and _game(until)}
 
-    def _heavy(self, step: dict[str, Any]) -> bool:
-        version = next(one for one in self._asked.ruleset.version if one.name == step["rule_version"])
-        return version.heavy is not None and int(step["recent_games"] or 0) >= version.heavy.games
+    def _near(self, step: dict[str, Any] | None) -> bool:
+        return step is not None and bool(abs(step["played_us"] - self._row["played_us"]) <= AROUND_US)
 
-    def _edge(self, direction: int) -> dict[str, Any] | None:
-        """The nearest game of the player, before or after this one, whose week is not as heavy or light as this one's."""
-        heavy = self._heavy(self._steps[self._at])
-        path = self._steps[self._at :] if direction > 0 else self._steps[self._at :: -1]
-        return next((step for step in path if step["seq"] is not None and self._heavy(step) != heavy), None)
 
-    def _near(self, step: dict[str, Any]) -> bool:
-        return bool(abs(step["played_us"] - self._row["played_us"]) <= AROUND_US)
+def _game(step: dict[str, Any]) -> dict[str, Any]:
+    return {"game_id": step["game_id"], "played_at": show_us(step["played_us"]), "recent_games": step["recent_games"]}

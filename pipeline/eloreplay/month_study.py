@@ -1,6 +1,6 @@
 """The calibration study of every run, from counts by month that the run before has mostly made already.
 
-A run keeps the counts of its months, a file a year (`fold/study/`), and all months but the last one added up. A night counts the
+A run keeps the counts of its months, a file a month (`fold/study/`), and all months but the last one added up. A night counts the
 months again that it touched, and adds them to the sum; only a game of long ago has older months counted again. The curves and
 scores of single months that stay as they are come from the run before.
 """
@@ -26,7 +26,9 @@ from eloreplay.tables import kept_file, read_kept, write_parquet
 
 #: Games that are counted by one query; findings look further back and take more at once.
 COUNT_GAMES, FACT_GAMES = 1_000_000, 4_000_000
-FOLDER, FACTS, PREFIX, UNTIL = "study", "facts.parquet", "prefix.parquet", "until.json"
+#: Rows of counts that wait before they are added up.
+MERGE_ROWS = 400_000
+FOLDER, FACTS, PREFIX, UNTIL = "study", "facts.parquet", "prefix.parquet", "sums.json"
 OTHER_SLICES = tuple(name for name in study.SLICES if name != "month")
 #: Statistics of a single month that are made from its counts; the others come from its findings.
 KEYS = ("statistic", "slice", "slice_value")
@@ -78,8 +80,9 @@ def month_study(
     files = [run / "timeline" / chunk.timeline for chunk in chunks if chunk.timeline is not None and chunk.to_us > earliest]
     show_timeline(database, files or sorted((run / "timeline").glob("*.parquet")), pools is not None)
 
-    counted = [study.month_counts(database, *edges) for edges in _stretches(months.games, again, COUNT_GAMES)]
-    counts = _frame(pa.concat_tables(counted or [study.month_counts(database, 0, 0)]))
+    sums = _Sums(folder, before, names, kept)
+    for edges in _stretches(months.games, again, COUNT_GAMES) or [(0, 0)]:
+        sums.add(_frame(study.month_counts(database, *edges)))
     facts = [study.month_facts(database, *edges) for edges in _stretches(months.games, found_again, FACT_GAMES)]
     found = _frame(pa.concat_tables(facts or [study.month_facts(database, 0, 0)]))
     if before is not None:
@@ -87,11 +90,11 @@ def month_study(
         found = pl.concat([_read(before / FACTS).filter(pl.col("month").is_in(stays)).cast(found.schema), found])
     write_parquet(found.to_arrow(), folder / FACTS)
 
-    prefix, rest = _add_up(folder, before, counts, names, kept, [names[start] for start in over])
+    sums.close([names[start] for start in over])
     options: dict[str, Any] = {"pool": pools is not None, "pools": pools}
-    calibration, summary = study.study_from_counts(pl.concat([prefix, rest]).to_arrow(), None, by=OTHER_SLICES, **options)
-    by_month, month_scores = study.study_from_counts(counts.to_arrow(), None, by=("month",), **options)
-    _, findings = study.study_from_counts(counts.clear().to_arrow(), found.to_arrow(), **options)
+    calibration, summary = study.study_from_counts(sums.all_games().to_arrow(), None, by=OTHER_SLICES, **options)
+    by_month, month_scores = study.study_from_counts(sums.counted().to_arrow(), None, by=("month",), **options)
+    _, findings = study.study_from_counts(sums.nothing.to_arrow(), found.to_arrow(), **options)
     tables = [calibration, by_month.filter(slice="month")]
     rows = [summary, month_scores.filter(slice="month"), findings.filter(~pl.col("statistic").is_in(SCORES))]
     if before is not None and months.before is not None:
@@ -128,33 +131,78 @@ SCORES = (
 )
 
 
-def _add_up(
-    folder: Path, before: Path | None, counts: pl.DataFrame, names: dict[int, str], kept: set[str], facts: list[str]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The counts of all months but the last one added up, and those of the last; writes both down for the next run."""
-    order = {name: number for number, name in enumerate(names.values())}
-    years = {name: f"{year_of(start)}.parquet" for start, name in names.items()}
-    last = list(order)[-1] if order else ""
-    earlier = [name for name in order if name != last]
-    prefix = counts.filter(pl.col("month").is_in(earlier))
-    old = counts.clear()
-    if before is not None:
-        known = _known(before)
-        until = known["until"]
-        counted = [order[name] for name in counts["month"].unique()]
-        # What was added up holds when it has just the months before the last one, and none of them was counted again.
-        holds = until in order and known["months"] == list(order)[: order[until]] and set(known["months"]) <= kept
-        holds = holds and min(counted, default=len(order)) >= order[until]
-        needed = [name for name in order if name in kept and (not holds or order[name] >= order[until])]
-        for year in dict.fromkeys(years[name] for name in needed):
-            old = pl.concat([old, _read(before / year).cast(counts.schema).filter(pl.col("month").is_in(needed))])
-        parts = [old.filter(pl.col("month").is_in(earlier)), prefix]
-        prefix = pl.concat([_read(before / PREFIX).cast(counts.schema), *parts] if holds else parts)
-    prefix = _frame(study.merge_months(prefix.with_columns(month=pl.lit("")).to_arrow()))
-    write_parquet(prefix.to_arrow(), folder / PREFIX)
-    (folder / UNTIL).write_text(json.dumps({"until": last, "months": earlier, "facts": facts}) + "\n", encoding="utf-8")
-    _write_years(folder, before, counts, years, kept)
-    return prefix, pl.concat([old, counts]).filter(pl.col("month") == last)
+class _Sums:
+    """The counts of a run's months: each month's written down, all but the last one's added up. One month is held at a time.
+
+    Args:
+        folder: where they are written.
+        before: the same folder of the run before, or None.
+        names: all months of the run, in order.
+        kept: the months that stay as they were in the run before.
+    """
+
+    def __init__(self, folder: Path, before: Path | None, names: dict[int, str], kept: set[str]) -> None:
+        self.folder, self.before = folder, before
+        self.order = {name: number for number, name in enumerate(names.values())}
+        self.last = list(self.order)[-1] if self.order else ""
+        #: Counts of no game, for their columns and types.
+        self.nothing = pl.DataFrame()
+        self._parts: list[pl.DataFrame] = []
+        self._by_month: list[pl.DataFrame] = []
+        self._rest: list[pl.DataFrame] = []
+        self._kept = kept
+
+    def add(self, counts: pl.DataFrame) -> None:
+        """Take the counts of months that are counted anew; every month comes once."""
+        self.nothing = counts.clear()
+        self._by_month.append(counts.filter(slice="all"))
+        for (month,), rows in counts.group_by("month", maintain_order=True):
+            write_parquet(rows.sort(pl.all().exclude(study.SUMS)).to_arrow(), self.folder / f"{month}.parquet")
+        self._sum(counts)
+
+    def close(self, found: list[str]) -> None:
+        """Take over the months that stay, and write down what the next run needs.
+
+        Args:
+            found: months whose findings are made.
+        """
+        needed = [name for name in self.order if name in self._kept]
+        if self.before is not None:
+            known = _known(self.before)
+            until = known["until"]
+            # What was added up holds when it has just the months before its end, and none of them was counted again.
+            earlier = list(self.order)[: self.order[until]] if until in self.order else None
+            if earlier is not None and known["months"] == earlier and set(earlier) <= self._kept:
+                self._sum(_read(self.before / PREFIX))
+                needed = [name for name in needed if self.order[name] >= self.order[until]]
+            for month in needed:
+                self._sum(_read(self.before / f"{month}.parquet"))
+            for month in self._kept:
+                link(self.before / f"{month}.parquet", self.folder / f"{month}.parquet")
+        self._merge()
+        write_parquet(self._parts[0].to_arrow(), self.folder / PREFIX)
+        until_file = {"until": self.last, "months": [name for name in self.order if name != self.last], "facts": found}
+        (self.folder / UNTIL).write_text(json.dumps(until_file) + "\n", encoding="utf-8")
+
+    def all_games(self) -> pl.DataFrame:
+        """The counts of all months added up."""
+        return pl.concat([*self._parts, *self._rest])
+
+    def counted(self) -> pl.DataFrame:
+        """The counts over all games of each month that was counted anew."""
+        return pl.concat([self.nothing, *self._by_month])
+
+    def _sum(self, counts: pl.DataFrame) -> None:
+        counts = counts.cast(self.nothing.schema)
+        last = pl.col("month") == self.last
+        self._rest.append(counts.filter(last))
+        self._parts.append(counts.filter(~last).with_columns(month=pl.lit("")))
+        if sum(part.height for part in self._parts) > MERGE_ROWS:
+            self._merge()
+
+    def _merge(self) -> None:
+        whole = pl.concat([self.nothing, *self._parts])
+        self._parts = [_frame(study.merge_months(whole.to_arrow()))]
 
 
 def _known(before: Path) -> dict[str, Any]:
@@ -162,20 +210,6 @@ def _known(before: Path) -> dict[str, Any]:
     with kept_file(before / UNTIL):
         content: dict[str, Any] = json.loads((before / UNTIL).read_text(encoding="utf-8"))
     return content
-
-
-def _write_years(folder: Path, before: Path | None, counts: pl.DataFrame, years: dict[str, str], kept: set[str]) -> None:
-    """The counts by month, a file a year: a year of which nothing was counted again is taken over as it is."""
-    for year in dict.fromkeys(years.values()):
-        of_year = {name for name, other in years.items() if other == year}
-        old = None if before is None or not of_year & kept else _read(before / year).cast(counts.schema)
-        if old is not None and before is not None and of_year <= kept and set(old["month"].unique()) == of_year:
-            link(before / year, folder / year)
-            continue
-        part = counts.filter(pl.col("month").is_in(of_year))
-        if old is not None:
-            part = pl.concat([old.filter(pl.col("month").is_in(of_year & kept)), part])
-        write_parquet(part.sort(pl.all().exclude(study.SUMS)).to_arrow(), folder / year)
 
 
 def _carried(path: Path, kept: set[str]) -> pl.DataFrame:
@@ -201,11 +235,6 @@ def month_names(database: Database, starts: list[int]) -> dict[int, str]:
         {"starts": starts},
     ).fetchall()
     return dict(rows)
-
-
-def year_of(start_us: int) -> int:
-    """The UTC year of a month, from its first instant in microseconds."""
-    return int(np.datetime64(start_us, "us").astype("datetime64[Y]").astype(np.int64)) + 1970
 
 
 def end_of(start_us: int) -> int:
