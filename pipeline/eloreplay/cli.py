@@ -12,6 +12,7 @@ import click
 
 from eloreplay import __version__
 from eloreplay.cli_ask import COMMANDS as ASK_COMMANDS
+from eloreplay.cli_held import COMMANDS as HELD_COMMANDS
 from eloreplay.cli_night import nightly, what_if
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
 from eloreplay.cli_simulate import simulate
@@ -211,7 +212,7 @@ cli.add_command(fit)
 cli.add_command(calibrate)
 
 
-for run_command in (*ASK_COMMANDS, *RUN_COMMANDS):
+for run_command in (*ASK_COMMANDS, *HELD_COMMANDS, *RUN_COMMANDS):
     cli.add_command(run_command)
 
 

@@ -16,8 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from eloreplay.errors import EnvironmentFault, FolderBusy, UsageFault
 from eloreplay.store import sync_folder, sync_tree
+from eloreplay.tables import write_parquet
 
 MANIFEST = "manifest.json"
 
@@ -127,3 +130,25 @@ def _switch(folder: StudyFolder, old: Path, kind: str) -> None:
             os.rename(old, folder.target)
         raise
     sync_folder(folder.target.parent)
+
+
+def write_table(table: pa.Table, target: Path) -> None:
+    """Write a table as one Parquet file, whole or not at all; an earlier file of that name is replaced.
+
+    Raises:
+        UsageFault: there is a folder of that name.
+        EnvironmentFault: it cannot be written.
+    """
+    if target.is_dir():
+        raise UsageFault(f"{target}: is a folder; name a file such as {target / 'table.parquet'}")
+    partial = target.with_name(f".{target.name}-{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_parquet(table, partial)
+        sync_folder(partial)
+        os.replace(partial, target)
+    except OSError as error:
+        raise EnvironmentFault(f"{target}: the file cannot be written: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

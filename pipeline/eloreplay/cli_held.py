@@ -1,0 +1,53 @@
+"""Commands that hold what is published against something else: diff."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eloreplay.options import EXISTING, console_mode, memory_size, output_options
+
+
+@click.command()
+@click.argument("first", metavar="DIR_A")
+@click.argument("second", metavar="DIR_B")
+@click.option(
+    "--movers", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Largest movers that are listed."
+)
+@click.option("--to", type=EXISTING, metavar="FILE", help="Write one row a player as Parquet.")
+@output_options
+def diff(first: str, second: str, **options: Any) -> None:
+    r"""Hold two runs against each other: who moves, how the board changes, and which games say why.
+
+    A run is named by its folder (what is published there), by DIR@41 (a kept run) or by its own folder DIR/runs/000041. Two rule
+    sets are two backfills of the same games.
+
+    \b
+    Example: eloreplay diff out/sample out/other --to moves.parquet
+    """
+    from eloreplay.console import Console
+    from eloreplay.diff import DiffOptions
+    from eloreplay.diff import diff as run
+    from eloreplay.diff_page import page
+    from eloreplay.study_folder import write_table
+
+    settings = DiffOptions(
+        movers=options["movers"],
+        threads=options["threads"] or os.cpu_count() or 1,
+        memory_limit=memory_size(options["memory_limit"]),
+    )
+    with Console(console_mode(options)) as console:
+        result = run(first, second, settings, console.report)
+        target: Path | None = options["to"]
+        if target is not None:
+            write_table(result.players.to_arrow(), target)
+        if console.mode == "json":
+            console.line({"done": True, **result.found, "to": None if target is None else str(target)})
+        else:
+            console.text(page(result.found))
+
+
+COMMANDS = (diff,)
