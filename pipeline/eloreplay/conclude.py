@@ -23,6 +23,7 @@ from eloreplay.month_study import Months, month_study
 from eloreplay.publish import summary, versions, write_manifest, write_tables, write_views
 from eloreplay.queries import Database
 from eloreplay.replay import Replay
+from eloreplay.report import write_page
 from eloreplay.rowstore import key_check
 from eloreplay.rules import Ruleset
 from eloreplay.run import Clock, RunOptions, RunResult
@@ -196,6 +197,9 @@ def _horizon(result: Replay) -> int | None:
 def publish(work: Work, manifest: dict[str, Any]) -> RunResult:
     """Make the finished run the one that readers see."""
     work.report("publishing", 0, 0)
+    timings = manifest["timings"]
+    timings["report"] = write_page(work.run, manifest, work.note)
+    timings["total"] = round(timings["total"] + timings["report"], 3)
     write_manifest(work.run / "manifest.json", manifest)
     return RunResult(work.folder.publish(work.options.keep), manifest)
 

@@ -22,6 +22,7 @@ from eloreplay.chunks import FOLD, Chunk
 from eloreplay.queries import Database, literal_path
 from eloreplay.rowstore import link
 from eloreplay.rules import Ruleset
+from eloreplay.scores import SCORE_NAMES
 from eloreplay.tables import kept_file, read_kept, write_parquet
 
 #: Games that are counted by one query; findings look further back and take more at once.
@@ -96,10 +97,10 @@ def month_study(
     by_month, month_scores = study.study_from_counts(sums.counted().to_arrow(), None, by=("month",), **options)
     _, findings = study.study_from_counts(sums.nothing.to_arrow(), found.to_arrow(), **options)
     tables = [calibration, by_month.filter(slice="month")]
-    rows = [summary, month_scores.filter(slice="month"), findings.filter(~pl.col("statistic").is_in(SCORES))]
+    rows = [summary, month_scores.filter(slice="month"), findings.filter(~pl.col("statistic").is_in(SCORE_NAMES))]
     if before is not None and months.before is not None:
         tables.append(_carried(months.before / "calibration.parquet", kept).cast(calibration.schema))
-        old = _carried(months.before / "summary.parquet", kept).filter(pl.col("statistic").is_in(SCORES))
+        old = _carried(months.before / "summary.parquet", kept).filter(pl.col("statistic").is_in(SCORE_NAMES))
         rows.append(old.cast(summary.schema))
     pool = ["pool"] if pools is not None else []
     # The run's own order of slices and bins: a table may not tell which of its rows are old.
@@ -107,28 +108,6 @@ def month_study(
         pl.concat(tables).sort([*pool, "slice", "slice_value", "axis", "bin_low"]),
         pl.concat(rows).sort([*pool, *KEYS]),
     )
-
-
-#: Statistics that `scores.scores` makes of a month's counts.
-SCORES = (
-    "games",
-    "draws",
-    "games_without_favourite",
-    "log_loss",
-    "brier_score",
-    "brier_reliability",
-    "brier_resolution",
-    "brier_uncertainty",
-    "brier_within_bins",
-    "favourite_real_rate",
-    "accuracy",
-    "favourite_expected_rate",
-    "calibration_error",
-    "intercept",
-    "slope",
-    "fitted_divisor",
-    "divisor",
-)
 
 
 class _Sums:

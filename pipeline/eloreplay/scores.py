@@ -164,6 +164,28 @@ def _divisor(slope: float) -> float | None:
     return SCALE / slope if slope > 0 else None
 
 
+#: Every name that `scores` may give: a study tells by them which rows of a summary come from counts.
+SCORE_NAMES = (
+    "games",
+    "draws",
+    "games_without_favourite",
+    "log_loss",
+    "brier_score",
+    "brier_reliability",
+    "brier_resolution",
+    "brier_uncertainty",
+    "brier_within_bins",
+    "favourite_real_rate",
+    "accuracy",
+    "favourite_expected_rate",
+    "calibration_error",
+    "intercept",
+    "slope",
+    "fitted_divisor",
+    "divisor",
+)
+
+
 def scores(cells: Cells) -> dict[str, Estimate]:
     """Every figure of one slice by its name in `summary` (see `docs/outputs.md`); intervals as if games were independent."""
     favoured = cells.favoured()

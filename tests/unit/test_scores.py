@@ -12,7 +12,8 @@ import support_study as made_up
 from numpy.typing import NDArray
 from support_study import one, studied
 
-from eloreplay.scores import ERROR_BINS, logistic
+from eloreplay.scores import ERROR_BINS, SCORE_NAMES, logistic, scores
+from eloreplay.study import add_months, slices
 
 CLIP = 2.0**-52
 Games = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -73,6 +74,13 @@ def test_log_loss_brier_and_calibration_error_are_the_plain_sums(tmp_path: Path,
     ):
         row = one(summary, name)
         assert (row["high"] - row["low"]) / 2 == pytest.approx(1.959963984540054 * losses.std() / math.sqrt(n), rel=1e-4)
+
+
+def test_the_names_of_scores_are_those_that_there_are(tmp_path: Path) -> None:
+    table, _ = some_games(3, 500, True, 0.3)
+    with made_up.database(table, tmp_path) as opened:
+        ((_, cells),) = slices(add_months(made_up.counts(opened, table), ()))
+    assert sorted(scores(cells)) == sorted(SCORE_NAMES)
 
 
 @pytest.mark.parametrize("draws", [0.0, 0.3])
