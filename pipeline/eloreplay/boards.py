@@ -162,7 +162,13 @@ def board_text(found: dict[str, Any], n: int) -> str:
         f"Leaderboard of run {printable(found['run'])}, published {to_the_second(found['published_at'])}, as of "
         f"{to_the_second(found['as_of'])}, rules {printable(found['rules'], 60)}"
     ]
-    ladders = _ladders(found["rows"])
+    return "\n".join([*lines, *board_lines(found["rows"], n)])
+
+
+def board_lines(found: list[dict[str, Any]], n: int) -> list[str]:
+    """The rows of a board for a person: the first `n` lines, and of the ladders the first three."""
+    lines: list[str] = []
+    ladders = _ladders(found)
     for ladder, rows in list(ladders.items())[:LADDERS_SHOWN]:
         lines += ["", printable(ladder)] if ladder is not None else [""]
         for row in rows[:n]:
@@ -171,7 +177,7 @@ def board_text(found: dict[str, Any], n: int) -> str:
             lines.append(f"  {row['rank']:>4}  {printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} {games}")
     if len(ladders) > LADDERS_SHOWN:
         lines += ["", f"and {len(ladders) - LADDERS_SHOWN} more ladders (--json has them all)"]
-    return "\n".join(lines) if found["rows"] else f"{lines[0]}\n\n  nobody stands on it"
+    return lines if found else ["", "  nobody stands on it"]
 
 
 def first_rows(rows: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:

@@ -11,20 +11,16 @@ from eloreplay.errors import Differs
 from eloreplay.options import EXISTING, as_json_text, output_folder
 
 
-@click.command()
+@click.command(epilog="\b\nExample:\n  eloreplay explain out/sample 1074378")
 @click.argument("folder", type=EXISTING, metavar="DIR")
 @click.argument("game", metavar="GAME_ID")
 @click.option("--no-past", is_flag=True, help="Do not look into the kept runs before.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
 def explain(folder: Path, game: str, no_past: bool, as_json: bool) -> None:
-    r"""Why game GAME_ID moved both ratings in DIR as it did: every term, with its reason.
+    """Why game GAME_ID moved both ratings in DIR as it did: every term, with its reason.
 
     It is computed again from the timeline's columns; if that gives something else, the exit code is 6. Of a game that is not rated
     it says why, and in which file and row it stands.
-
-    \b
-    Example:
-      eloreplay explain out/sample 1074378
     """
     from eloreplay.console import harmless
     from eloreplay.explain import explain as run

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from eloreplay.errors import Differs, EloreplayError
+from eloreplay.errors import Differs, EloreplayError, UsageFault
 from eloreplay.options import (
     EXISTING,
     Instant,
@@ -174,26 +174,74 @@ def rollback(folder: Path, number: int, dry_run: bool, **options: Any) -> None:
             console.text(plan.text(done=not dry_run))
 
 
-@click.command(epilog="Example: eloreplay top out/sample --published-on 2026-10-01 -n 3")
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  eloreplay top out/sample\n"
+    "  eloreplay top out/sample --published-on 2026-12-24\n"
+    "  eloreplay top out/sample --at 2026-06-01 --min-games 50 --active-days 30\n"
+    "  eloreplay top out/sample --heavy"
+)
 @click.argument("folder", type=EXISTING, metavar="DIR")
 @click.option(
     "--published-on",
     type=DayOrInstant(),
     metavar="DAY|INSTANT",
-    help="The board that stood published then, at the end of a day in UTC; the present one unless given.",
+    help="The board that stood published then, at the end of a day in UTC, whatever is known since.",
 )
+@click.option(
+    "--at",
+    type=DayOrInstant(),
+    metavar="DAY|INSTANT",
+    help="The board of that instant, or of the end of that day in UTC, by what the published run knows now.",
+)
+@click.option("--min-games", type=click.IntRange(1), help="Games needed to stand on it; those of the run unless given.")
+@click.option(
+    "--active-days",
+    type=click.IntRange(0, 36500),
+    help="Stand on it only if played in the last N days before the last game; as the run does unless given.",
+)
+@click.option("--heavy", is_flag=True, help="Whose K is reduced by a heavy week, at --at or at the last rated game.")
 @click.option("--number", "-n", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Lines that are shown.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for machines; the first N lines of every ladder.")
-def top(folder: Path, published_on: int | None, number: int, as_json: bool) -> None:
-    """The leaderboard of DIR as it is published now, or as it was published on a day."""
+def top(folder: Path, published_on: int | None, number: int, as_json: bool, **options: Any) -> None:
+    """The leaderboard of DIR: as it is published, as it was published on a day, or as it stood at any instant, recomputed."""
     from eloreplay.boards import board, board_text, first_rows
     from eloreplay.console import harmless
 
-    found = board(output_folder(folder), published_on)
+    root = output_folder(folder)
+    recomputed = any(options[name] is not None for name in ("at", "min_games", "active_days"))
+    if published_on is not None and (recomputed or options["heavy"]):
+        raise UsageFault(
+            "--published-on shows a board as it was published; --at, --min-games, --active-days and --heavy compute another one"
+        )
+    if options["heavy"] and (options["min_games"] is not None or options["active_days"] is not None):
+        raise UsageFault("--heavy lists everybody whose K is reduced: --min-games and --active-days do not go with it")
+    if recomputed or options["heavy"]:
+        _top_recomputed(root, number, as_json, options)
+        return
+    found = board(root, published_on)
     if as_json:
         click.echo(as_json_text({**found, "rows": first_rows(found["rows"], number)}))
     else:
         click.echo(harmless(board_text(found, number)))
+
+
+def _top_recomputed(root: Path, number: int, as_json: bool, options: dict[str, Any]) -> None:
+    """A board that was not published as such."""
+    from eloreplay.asking import asked_run
+    from eloreplay.board_at import board_at, heavy_board
+    from eloreplay.board_page import board_at_text, heavy_text
+    from eloreplay.console import harmless
+
+    with asked_run(root) as asked:
+        if options["heavy"]:
+            found = heavy_board(asked, options["at"])
+        else:
+            found = board_at(asked, options["at"], number, options["min_games"], options["active_days"])
+    if as_json:
+        click.echo(as_json_text(found))
+    else:
+        click.echo(harmless((heavy_text if options["heavy"] else board_at_text)(found, number)))
 
 
 COMMANDS = (rollback, runs, status, top, verify)

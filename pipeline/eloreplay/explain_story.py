@@ -84,7 +84,7 @@ class Stories:
         return {"kind": kind, "rating_after": whole(self._asked.ruleset, rating)}
 
     def _awards(self, player: Any, since_us: int) -> list[dict[str, Any]]:
-        """What moved the rating since the game before; awards of an instant come before its games, so those at its instant did not."""
+        """What moved the rating since the game before; awards at that game's own instant came before it."""
         parameters = {"pool": self._row["pool"], "player": player, "after_us": since_us, "to_us": self._row["played_us"]}
         names = ("award_id", "points", "change", "reason")
         return [

@@ -49,15 +49,7 @@ def write_tables(
     if intake.award_sources:
         write_refused_awards(database, intake, folder / "rejected_awards.parquet", pool)
     database.put("plain_players", players if pool else players.add_column(0, "pool", pa.nulls(len(players), pa.string())))
-    database.put(
-        "bands",
-        pa.table(
-            {
-                "band": pa.array([band.name for band in ruleset.band], pa.string()),
-                "from_rating": pa.array([band.from_ for band in ruleset.band], pa.float64()),
-            }
-        ),
-    )
+    put_bands(database, ruleset)
     database.create_table("players", "banded_players")
     database.execute(
         "create or replace table pools as "
@@ -71,6 +63,13 @@ def write_tables(
     rows = database.arrow("leaderboard", {"top": board.top, "min_games": board.min_games, "active_days": board.active_days})
     rows = rows if ruleset.band else rows.drop_columns(["band"])
     write_parquet(_without_pool(_plain(rows, players.schema), pool), folder / "leaderboard.parquet")
+
+
+def put_bands(database: Database, ruleset: Ruleset) -> None:
+    """The table `bands`, one row a named band of ratings; empty when the rules name none."""
+    names = pa.array([band.name for band in ruleset.band], pa.string())
+    lowest = pa.array([band.from_ for band in ruleset.band], pa.float64())
+    database.put("bands", pa.table({"band": names, "from_rating": lowest}))
 
 
 def _plain(rows: pa.Table, like: pa.Schema) -> pa.Table:
