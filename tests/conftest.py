@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import support
+import warm as warm_runs
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +32,25 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that others use as well can take most of a test's time for `fsync`, and no test cuts the power.
+
+    That everything is synced, and before what, is looked at by `tests/unit/test_store.py`; processes of their own sync as ever.
+    """
+    if "syncs" not in request.keywords:
+        monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
 @pytest.fixture
 def run_backfill(tmp_path: Path) -> support.Backfill:
     """Runs `eloreplay backfill` in this process, in the test's own folder."""
     return support.Backfill(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[warm_runs.Warm]:
+    """Runs of the command in forked processes, which need no start."""
+    forks = warm_runs.Warm()
+    yield forks
+    forks.close()

@@ -8,13 +8,13 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from warm import Run, Warm
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -34,8 +34,9 @@ class Stage:
 
     Attributes:
         build: the new run's command for an output folder and further options.
-        seconds: from the start of Python to the end.
-        working: from the first sign of work in the folder to the end.
+        warm: forks the runs.
+        seconds: from the start of Python, in a process of its own, to the end.
+        working: from the first sign of work in the folder to the end, in a forked process.
         written: the files of the new run.
     """
 
@@ -47,9 +48,15 @@ class Stage:
     working: float
     written: list[str]
     build: Callable[..., list[str]]
+    warm: Warm
 
     def command(self, out: Path, *options: str) -> list[str]:
+        """The run in a process of its own."""
         return self.build(out, *options)
+
+    def start(self, out: Path, *options: str, said: Path | None = None, rights: bool = True) -> Run:
+        """The run in a forked process, which does not have to start first."""
+        return self.warm.start(self.command(out, *options)[3:], said=said, rights=rights)
 
     def fresh(self, where: Path) -> Path:
         """A copy of the folder as it was before the run to be killed."""
@@ -58,28 +65,37 @@ class Stage:
         return where
 
 
-def run(command: list[str]) -> None:
-    """A run that goes through."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def wait_for(run: Run, *places: Path) -> bool:
+    """Wait until one of these appears; whether it did before the run ended."""
+    while not any(place.exists() for place in places):
+        if run.poll():
+            return False
+        time.sleep(0.0002)
+    return True
 
 
-def make_stage(base: Path, first: list[str], old_out: Path, build: Callable[..., list[str]]) -> Stage:
-    """Run `first`, which publishes in `old_out`, and the new run once undisturbed beside it."""
+def make_stage(base: Path, first: list[str], old_out: Path, build: Callable[..., list[str]], warm: Warm) -> Stage:
+    """Run `first`, which publishes in `old_out`, and the new run twice undisturbed beside it: in a process of its own, and forked."""
+    assert warm.start(first[3:]).wait() == 0
     new_out = base / "new"
-    run(first)
     shutil.copytree(old_out, new_out, symlinks=True)
-    process, started = subprocess.Popen(build(new_out)), time.monotonic()
-    while process.poll() is None and not (new_out / "work").exists():
-        time.sleep(0.001)
-    began = time.monotonic()
-    assert process.wait() == 0
-    ended = time.monotonic()
-    old, new = digests((old_out / "current").resolve()), digests((new_out / "current").resolve())
-    assert old != new
+    started = time.monotonic()
+    done = subprocess.run(build(new_out), capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - started
+    assert done.returncode == 0, done.stderr
     top = (new_out / "current").resolve()
+    old, new = digests((old_out / "current").resolve()), digests(top)
+    assert old != new
     written = sorted(str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
-    return Stage(base, old_out, old, new, ended - started, ended - began, written, build)
+    again = base / "again"
+    shutil.copytree(old_out, again, symlinks=True)
+    forked = warm.start(build(again)[3:])
+    wait_for(forked, again / "work")
+    began = time.monotonic()
+    assert forked.wait() == 0
+    working = time.monotonic() - began
+    assert digests((again / "current").resolve()) == new, "a forked run is a run"
+    return Stage(base, old_out, old, new, seconds, working, written, build, warm)
 
 
 def assert_whole(stage: Stage, out: Path) -> str:
@@ -115,11 +131,9 @@ def assert_next_run_is_undisturbed(stage: Stage, out: Path) -> None:
     assert (out / "lock").read_bytes() == b""
 
 
-def kill_after(stage: Stage, out: Path, seconds: float, at_work: bool) -> int:
-    """Start a run and kill it so long after its start, or after it has begun to work."""
+def kill_cold(stage: Stage, out: Path, seconds: float) -> int:
+    """Start a run in a process of its own and kill it so long after its start."""
     process = subprocess.Popen(stage.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while at_work and process.poll() is None and not (out / "work").exists():
-        time.sleep(0.0005)
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -128,14 +142,22 @@ def kill_after(stage: Stage, out: Path, seconds: float, at_work: bool) -> int:
 
 
 def killed_at_random(stage: Stage, where: Path, number: int, seed: int) -> tuple[dict[str, int], int]:
-    """Kill `number` runs at random instants; how many readers saw the old and the new run, and how many runs were killed."""
+    """Kill `number` runs at random instants; how many readers saw the old and the new run, and how many runs were killed.
+
+    Every eighth is a process of its own, which is also killed while it starts.
+    """
     rng = random.Random(seed)
     seen = {"old": 0, "new": 0}
     killed = 0
-    for _ in range(number):
+    for at in range(number):
         out = stage.fresh(where / "out")
-        at_work = rng.random() < 0.85  # the rest of the time it starts Python
-        code = kill_after(stage, out, rng.uniform(0.0, 1.05 * (stage.working if at_work else stage.seconds)), at_work)
+        share = rng.uniform(0.0, 1.05)
+        if at % 8 == 7:
+            code = kill_cold(stage, out, share * stage.seconds)
+        else:
+            run = stage.start(out)
+            wait_for(run, out / "work")
+            code = run.kill_after(share * stage.working)
         killed += code == -signal.SIGKILL
         seen[assert_whole(stage, out)] += 1
         assert_next_run_is_undisturbed(stage, out)
@@ -144,14 +166,10 @@ def killed_at_random(stage: Stage, where: Path, number: int, seed: int) -> tuple
 
 def kill_when_it_appears(stage: Stage, out: Path, name: str) -> int:
     """Start a run and kill it as soon as the file `name` appears in its work folder (or where it is moved to)."""
-    places = [out / "work" / "run" / name, out / "runs" / "000002" / name]
-    process = subprocess.Popen(stage.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None:
-        if any(place.exists() for place in places):
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.0005)
-    return process.wait()
+    run = stage.start(out)
+    if wait_for(run, out / "work" / "run" / name, out / "runs" / "000002" / name):
+        run.send_signal(signal.SIGKILL)
+    return run.wait()
 
 
 def killed_after_files(stage: Stage, where: Path, names: list[str]) -> int:
@@ -165,28 +183,7 @@ def killed_after_files(stage: Stage, where: Path, names: list[str]) -> int:
     return killed
 
 
-#: Where the switch can be cut: the run ends itself the hard way at the n-th call of one of its steps.
-CUT = """
-import os, signal, sys
-from eloreplay.cli import main
-name, count = sys.argv[1], int(sys.argv[2])
-real, calls = getattr(os, name), 0
-def cut(*arguments, **named):
-    global calls
-    calls += 1
-    if calls == count and sys.argv[3] == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = real(*arguments, **named)
-    if calls == count:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-setattr(os, name, cut)
-sys.exit(main(sys.argv[4:]))
-"""
-
-
 def cut_at(stage: Stage, out: Path, call: str, count: int, when: str) -> None:
     """Run until the `count`-th call of `os.<call>`, and be killed before or after it."""
-    arguments = stage.command(out)[3:]
-    done = subprocess.run([sys.executable, "-c", CUT, call, str(count), when, *arguments], capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    run = stage.warm.start(stage.command(out)[3:], cut=(call, count, when))
+    assert run.wait() == -signal.SIGKILL

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -22,12 +20,13 @@ from support_killed import (
     killed_after_files,
     killed_at_random,
     make_stage,
-    run,
+    wait_for,
 )
+from warm import Warm
 
 SEED = 20260301
 #: Files of the sample (the old history is all but the last), and rows of each: few, for what is looked for lies in time.
-MONTHS, ROWS = 3, 12_000
+MONTHS, ROWS = 3, 2_000
 
 
 def _command(base: Path, out: Path, *options: str, months: int = MONTHS) -> list[str]:
@@ -39,7 +38,7 @@ def _command(base: Path, out: Path, *options: str, months: int = MONTHS) -> list
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+def stage(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Stage:
     base = tmp_path_factory.mktemp("killed")
     sample = sorted((DATA / "games").glob("*.parquet"))[:MONTHS]
     assert len(sample) == MONTHS
@@ -50,7 +49,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     def build(out: Path, *options: str) -> list[str]:
         return _command(base, out, *options)
 
-    return make_stage(base, _command(base, old_out, months=MONTHS - 1), old_out, build)
+    return make_stage(base, _command(base, old_out, months=MONTHS - 1), old_out, build, warm)
 
 
 def test_killed_at_random_instants(stage: Stage, tmp_path: Path) -> None:
@@ -106,22 +105,20 @@ def test_killed_before_it_was_ours(stage: Stage, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ended_by_a_signal(stage: Stage, tmp_path: Path, number: signal.Signals) -> None:
     out = stage.fresh(tmp_path / "out")
-    process = subprocess.Popen(stage.command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (out / "work" / "run").exists():
-        time.sleep(0.001)
-    process.send_signal(number)
-    _, message = process.communicate()
-    assert process.returncode not in (0, 1), message
-    assert "Traceback" not in message
-    assert "unexpected" not in message
+    run = stage.start(out, said=tmp_path / "said")
+    assert wait_for(run, out / "work" / "run")
+    run.send_signal(number)
+    assert run.wait() not in (0, 1), run.said
+    assert "Traceback" not in run.said
+    assert "unexpected" not in run.said
     assert assert_whole(stage, out) == "old"
     assert_next_run_is_undisturbed(stage, out)
 
 
 def test_a_failure_leaves_no_work_folder(stage: Stage, tmp_path: Path) -> None:
     out = stage.fresh(tmp_path / "out")
-    done = subprocess.run(stage.command(out, "--max-rejected", "0"), capture_output=True, text=True, check=False)
-    assert done.returncode == 3, done.stderr
+    run = stage.start(out, "--max-rejected", "0", said=tmp_path / "said")
+    assert run.wait() == 3, run.said
     assert not (out / "work").exists()
     assert assert_whole(stage, out) == "old"
     assert (out / "refused" / "rejected.parquet").is_file()
@@ -133,14 +130,14 @@ def test_keep_and_readers_of_an_older_run(stage: Stage, tmp_path: Path) -> None:
     reader = (out / "current").resolve()
     before = pl.scan_parquet(reader / "timeline" / "*.parquet")
     games = before.select(pl.len()).collect().item()
-    run(stage.command(out, "--keep", "2"))
+    assert stage.start(out, "--keep", "2").wait() == 0
     assert sorted(path.name for path in (out / "runs").iterdir()) == ["000001", "000002"]
     assert digests(reader) == stage.old
     assert before.select(pl.len()).collect().item() == games
     assert (out / "current").resolve().name == "000002"
     # An open file stays readable even when its run is dropped under it.
     with (reader / "players.parquet").open("rb") as stream:
-        run(stage.command(out, "--keep", "2"))
+        assert stage.start(out, "--keep", "2").wait() == 0
         assert sorted(path.name for path in (out / "runs").iterdir()) == ["000002", "000003"]
         assert hashlib.sha256(stream.read()).hexdigest() == stage.old["players.parquet"]
 
@@ -148,11 +145,11 @@ def test_keep_and_readers_of_an_older_run(stage: Stage, tmp_path: Path) -> None:
 def test_readers_during_a_run_see_whole_runs(stage: Stage, tmp_path: Path) -> None:
     """A reader that comes again and again while a run is at work and switches."""
     out = stage.fresh(tmp_path / "out")
-    process = subprocess.Popen(stage.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = stage.start(out)
     seen = []
-    while process.poll() is None:
+    while not run.poll():
         seen.append(assert_whole(stage, out))
-    assert process.returncode == 0
+    assert run.wait() == 0
     seen.append(assert_whole(stage, out))
     assert seen[0] == "old"
     assert seen[-1] == "new"

@@ -5,14 +5,12 @@ Whatever happens: readers see the old or the new run whole, and the next night g
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,11 +28,13 @@ from support_killed import (
     killed_after_files,
     killed_at_random,
     make_stage,
+    wait_for,
 )
+from warm import Warm
 
 SEED = 20260701
 #: Files of the sample, rows of each, and rows of the night: new ones, and late ones that make it rate a month anew.
-MONTHS, ROWS, NEW, LATE = 3, 8_000, 1_500, 40
+MONTHS, ROWS, NEW, LATE = 3, 1_500, 500, 20
 AS_OF = ("--as-of", "2026-10-01")
 
 
@@ -42,7 +42,7 @@ def _games(base: Path) -> list[str]:
     return [str(path) for path in sorted((base / "games").glob("*.parquet"))]
 
 
-def night_stage(base: Path) -> Stage:
+def night_stage(base: Path, warm: Warm) -> Stage:
     """Three months published; then a night with new games, late games of the month before and corrections."""
     sample = sorted((DATA / "games").glob("*.parquet"))[:MONTHS]
     assert len(sample) == MONTHS
@@ -64,12 +64,12 @@ def night_stage(base: Path) -> Stage:
             [Path(name) for name in _games(base)], out, *AS_OF, "--accept-changes", "--threads", "1", *options
         )
 
-    return make_stage(base, first, old_out, build)
+    return make_stage(base, first, old_out, build, warm)
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return night_stage(tmp_path_factory.mktemp("killed-night"))
+def stage(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Stage:
+    return night_stage(tmp_path_factory.mktemp("killed-night"), warm)
 
 
 def test_the_undisturbed_night_is_a_night_worth_killing(stage: Stage, tmp_path: Path) -> None:
@@ -94,11 +94,10 @@ def _differs_by_its_nature(name: str) -> bool:
 # ---------------------------------------------------------------- killed
 
 
-@pytest.mark.parametrize("part", range(3))
-def test_killed_at_random_instants(stage: Stage, tmp_path: Path, part: int) -> None:
-    seen, killed = killed_at_random(stage, tmp_path, 5, SEED + part)
-    assert sum(seen.values()) == 5
-    assert killed >= 2
+def test_killed_at_random_instants(stage: Stage, tmp_path: Path) -> None:
+    seen, killed = killed_at_random(stage, tmp_path, 32, SEED)
+    assert sum(seen.values()) == 32
+    assert killed >= 20
 
 
 @pytest.mark.long
@@ -161,14 +160,12 @@ def test_killed_again_and_again_in_one_folder(stage: Stage, tmp_path: Path) -> N
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ended_by_a_signal(stage: Stage, tmp_path: Path, number: signal.Signals) -> None:
     out = stage.fresh(tmp_path / "out")
-    process = subprocess.Popen(stage.command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (out / "work" / "run").exists():
-        time.sleep(0.001)
-    process.send_signal(number)
-    _, message = process.communicate()
-    assert process.returncode not in (0, 1), message
-    assert "Traceback" not in message
-    assert "unexpected" not in message
+    run = stage.start(out, said=tmp_path / "said")
+    assert wait_for(run, out / "work" / "run")
+    run.send_signal(number)
+    assert run.wait() not in (0, 1), run.said
+    assert "Traceback" not in run.said
+    assert "unexpected" not in run.said
     assert assert_whole(stage, out) == "old"
     assert_next_run_is_undisturbed(stage, out)
 
@@ -288,35 +285,23 @@ def test_a_file_system_without_links_is_no_obstacle(stage: Stage, tmp_path: Path
 # ---------------------------------------------------------------- read-only midway
 
 
-def _without_roots_rights() -> None:
-    """In the child: root loses the right to write what its mode forbids; anybody else has none to lose."""
-    if os.geteuid() == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
-        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-            if libc.prctl(24, capability, 0, 0, 0) != 0:  # PR_CAPBSET_DROP
-                raise OSError(ctypes.get_errno(), "prctl")
-
-
 @pytest.mark.parametrize("after", ["work/run", "work/run/timeline", "work/run/fold/rows", "work/run/players.parquet"])
 def test_a_folder_that_becomes_read_only_midway(stage: Stage, tmp_path: Path, after: str) -> None:
     """The night ends with a message; afterwards, writable again, the next one ends as if nothing had happened."""
     out = stage.fresh(tmp_path / "out")
-    process = subprocess.Popen(
-        stage.command(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_without_roots_rights
-    )
-    while process.poll() is None and not (out / after).exists():
-        time.sleep(0.0005)
+    run = stage.start(out, said=tmp_path / "said", rights=False)
+    assert wait_for(run, out / after)
     closed = [path for path in (out, out / "runs", *out.rglob("work/**/")) if path.is_dir()]
     for folder in closed:
         if folder.exists():
             folder.chmod(0o555)
-    _, message = process.communicate()
+    code = run.wait()
     for folder in closed:
         if folder.exists():
             folder.chmod(0o755)
-    assert process.returncode == 1, message
-    assert "Permission denied" in message
-    assert "Traceback" not in message
+    assert code == 1, run.said
+    assert "Permission denied" in run.said
+    assert "Traceback" not in run.said
     assert assert_whole(stage, out) == "old"
     assert_next_run_is_undisturbed(stage, out)
 
@@ -326,24 +311,21 @@ def test_a_folder_that_becomes_read_only_midway(stage: Stage, tmp_path: Path, af
 
 def test_of_two_nights_at_once_one_publishes_and_the_other_is_turned_away(stage: Stage, tmp_path: Path) -> None:
     out = stage.fresh(tmp_path / "out")
-    process = subprocess.Popen(stage.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (out / "work" / "run").exists():
-        time.sleep(0.0005)
-    process.send_signal(signal.SIGSTOP)
+    run = stage.start(out, said=tmp_path / "said")
+    assert wait_for(run, out / "work" / "run")
+    run.send_signal(signal.SIGSTOP)
     other = support_nightly.command(stage.command(out)[3:], out)
-    process.send_signal(signal.SIGCONT)
-    _, message = process.communicate()
+    run.send_signal(signal.SIGCONT)
     assert other.code == 4, other.text
-    assert f"process {process.pid}" in other.stderr
-    assert process.returncode == 0, message
+    assert f"process {run.pid}" in other.stderr
+    assert run.wait() == 0, run.said
     assert assert_whole(stage, out) == "new"
     assert_next_run_is_undisturbed(stage, out)
 
 
 def test_of_many_nights_at_once_exactly_one_publishes(stage: Stage, tmp_path: Path) -> None:
     out = stage.fresh(tmp_path / "out")
-    processes = [subprocess.Popen(stage.command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(3)]
-    codes = sorted(process.wait() for process in processes)
+    codes = sorted(run.wait() for run in [stage.start(out) for _ in range(3)])
     assert codes[0] == 0
     assert set(codes) <= {0, 4}
     assert os.readlink(out / "current") == "runs/000002", "who came after the first found nothing new"
