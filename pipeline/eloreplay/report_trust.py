@@ -1,0 +1,234 @@
+"""Sections on the run itself: what ran and whether to trust it, data quality, and how each number is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eloreplay.console import printable
+from eloreplay.instants import EPOCH, MICROSECOND
+from eloreplay.report_axes import round_axis, spread_out
+from eloreplay.report_parts import NONE, Axis, Block, Check, Mark, Part, Plot, Section, Series, Table, Text, count, number, share
+from eloreplay.report_source import Ladder, Tables, manifest_figure
+
+#: A history whose last game is older than this at the as-of looks as if files were missing.
+STALE_US = 48 * 3_600_000_000
+NOTES_SHOWN, DAYS_SHOWN, MONTHS_SHOWN = 12, 10, 60
+BIN_WORDS = {
+    "rated": "rated",
+    "unrated": "not rated by the rules: another mode, or an excluded player",
+    "voided": "voided",
+    "held": "ended after the as-of: wait for a later run",
+    "duplicate": "copies and older revisions of a game",
+    "rejected": "refused",
+}
+REASONS = {
+    "missing_id": "a game or player without id",
+    "missing_time": "no time",
+    "conflicting_copies": "copies of a game contradict each other",
+    "unknown_mode": "a mode that the rules do not know",
+    "self_play": "both sides are one player",
+    "bad_cube": "no cube value of the rules",
+    "bad_match_length": "no match length of the rules",
+    "bad_result": "no result of the rules",
+    "bad_weight": "no weight",
+    "bad_advantage": "no advantage",
+    "before_first_rule_version": "before the first rule version",
+    "bad_points": "no points of the rules",
+}
+KINDS = {
+    "backfill": "a whole backfill",
+    "nightly": "a night",
+    "what-if": "a what-if, not what is published",
+    "rollback": "a rollback",
+}
+
+
+def instant_text(us: int | None) -> str:
+    """An instant to the minute, UTC."""
+    if us is None:
+        return NONE
+    try:
+        return f"{EPOCH + us * MICROSECOND:%Y-%m-%d %H:%M} UTC"
+    except OverflowError:
+        return f"{us} µs"
+
+
+def about(manifest: dict[str, Any]) -> Text:
+    """What the page is about, in a line."""
+    kind = KINDS.get(str(manifest.get("kind")), "a run")
+    rules = manifest["rules"]
+    return [
+        f"Rules {printable(rules['name'], 60)}: {printable(rules['content'].get('title') or 'without a title', 200)}. As of ",
+        f"{instant_text(manifest['as_of_us'])}; {kind}, made {_minute(manifest['made_at'])}.",
+    ]
+
+
+def _minute(text: str) -> str:
+    return f"{text[:16].replace('T', ' ')} UTC"
+
+
+def tiles(ladders: Sequence[Ladder]) -> list[tuple[str, Text]]:
+    """The large figures at the top of a page about one ladder."""
+    if len(ladders) != 1:
+        return []
+    one = ladders[0]
+    active = ("active", "30 days")
+    found: list[tuple[str, Text]] = [
+        ("rated games", [one.figure("games", count)]),
+        ("players", [one.figure("players", count)]),
+        ("active players", [one.figure("players", count, *active)]),
+        ("favourites won", [one.figure("favourite_real_rate", lambda x: share(x, 2))]),
+        ("expected", [one.figure("favourite_expected_rate", lambda x: share(x, 2))]),
+        ("log loss", [one.figure("log_loss", lambda x: number(x, 4))]),
+        ("middle half", [one.figure("rating_middle_half_width", count, *active)]),
+    ]
+    return [(name, text) for name, text in found if text != ["–"]]
+
+
+def trust_section(tables: Tables) -> Section:
+    """What ran and whether to trust it: bins, warnings, freshness."""
+    manifest = tables.manifest
+    checks = [*_rows_checks(tables), _freshness(manifest), *_night_checks(tables)]
+    notes = [printable(note, 400) for note in manifest.get("notes", [])]
+    checks += [Check("look", [note]) for note in notes[:NOTES_SHOWN]]
+    if len(notes) > NOTES_SHOWN:
+        checks.append(Check("look", [f"and {len(notes) - NOTES_SHOWN} more notes, in the manifest"]))
+    looks = sum(check.level != "ok" for check in checks)
+    verdict = "Nothing stands out." if not looks else f"{looks} {'point needs' if looks == 1 else 'points need'} a look."
+    return Section("trust", "What ran, and whether to trust it", [[verdict]], [Block(None, _bins_table(tables))], checks)
+
+
+def _rows_checks(tables: Tables) -> list[Check]:
+    manifest = tables.manifest
+    bins, read = manifest["bins"], manifest["rows_read"]
+    refused = sum(bins["rejected"].values())
+    whole = refused + sum(rows for name, rows in bins.items() if name != "rejected")
+    files = sum(1 for item in manifest["inputs"] if item["table"] == "games")
+    rows = manifest_figure(tables, count, "rows_read")
+    checks = [
+        Check("ok", [rows, f" rows of {files} {'file' if files == 1 else 'files'} were read, and each stands in exactly one bin."])
+        if whole == read
+        else Check("look", [rows, f" rows were read, but the bins hold {count(whole)}: please report this."])
+    ]
+    limit = manifest["options"]["max_rejected"]
+    part = refused / read if read else 0.0
+    text = f"{count(refused)} rows are refused, {share(part, 2)} of all; a run stops above {share(limit, 2)}."
+    checks.append(Check("ok" if part <= limit / 2 else "look", [text]))
+    if not bins["rated"]:
+        checks.append(Check("look", ["No game is rated."]))
+    if bins["held"]:
+        checks.append(Check("look", [manifest_figure(tables, count, "bins", "held"), " games ended after the as-of and wait."]))
+    return checks
+
+
+def _freshness(manifest: dict[str, Any]) -> Check:
+    last, as_of = manifest["horizon_us"], manifest["as_of_us"]
+    if last is None:
+        return Check("look", ["There is no rated game or award yet."])
+    behind = as_of - last
+    text = f"The last rated game or award is of {instant_text(last)}, {_span(behind)} before the as-of."
+    if behind <= STALE_US:
+        return Check("ok", [text])
+    return Check("look", [text, " If games are played every day, files are missing."])
+
+
+def _span(us: int) -> str:
+    minutes = us // 60_000_000
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 72 * 60 else f"{minutes // 1440:,} days"
+
+
+def _night_checks(tables: Tables) -> list[Check]:
+    night = tables.manifest.get("night")
+    if not night:
+        return []
+    checks = [
+        Check("ok", [manifest_figure(tables, count, "night", "new_games"), " new games since the run before; ",
+                     manifest_figure(tables, count, "night", "replayed_games"), " were rated again."])
+    ]  # fmt: skip
+    if night["restated_games"]:
+        kinds = ", ".join(f"{count(games)} {printable(kind)}" for kind, games in night["restated"].items())
+        days = list(night["restated_days"])
+        shown = ", ".join(days[:DAYS_SHOWN]) + (f" and {len(days) - DAYS_SHOWN} more" if len(days) > DAYS_SHOWN else "")
+        parts: list[Part] = [
+            manifest_figure(tables, count, "night", "restated_games"),
+            f" games of the past are restated ({kinds})",
+        ]
+        checks.append(Check("look", [*parts, f": of {shown}." if days else "."]))
+    else:
+        checks.append(Check("ok", ["No game of the past is restated."]))
+    return checks
+
+
+def _bins_table(tables: Tables) -> Table:
+    bins = tables.manifest["bins"]
+    rows: list[list[Text]] = [
+        [[name], [BIN_WORDS[name]], [manifest_figure(tables, count, "bins", name)]] for name in bins if name != "rejected"
+    ]
+    rows += [
+        [["rejected"], [REASONS.get(reason, reason)], [manifest_figure(tables, count, "bins", "rejected", reason)]]
+        for reason, found in bins["rejected"].items()
+        if found
+    ]
+    if not any(bins["rejected"].values()):
+        rows.append([["rejected"], ["nothing is refused"], ["0"]])
+    return Table("Every row read, by its bin", ["bin", "what it holds", "rows"], rows, words=(0, 1))
+
+
+def quality_section(tables: Tables, ladders: Sequence[Ladder]) -> Section:
+    """Data quality: refused rows by reason, awards, side tables, games by month."""
+    manifest = tables.manifest
+    refused = manifest["bins"]["rejected"]
+    reasons: list[list[Text]] = [
+        [[reason], [REASONS.get(reason, "")], [manifest_figure(tables, count, "bins", "rejected", reason)]] for reason in refused
+    ]
+    total = sum(refused.values())
+    lead: list[Text] = [
+        [
+            f"{count(total)} refused rows stand with file, row and values in the table rejected."
+            if total
+            else "No row is refused.",
+            f" {count(manifest['bins']['duplicate'])} copies are left out.",
+        ]
+    ]
+    blocks = []
+    if len(ladders) == 1:
+        months = _months_block(ladders[0])
+        blocks += [months] if months else []
+    blocks.append(Block(None, Table("Refused rows by reason", ["reason", "what it means", "rows"], reasons, words=(0, 1))))
+    if manifest.get("award_rows_read"):
+        awards = manifest["award_bins"]
+        rows: list[list[Text]] = [
+            [[name], [manifest_figure(tables, count, "award_bins", name)]] for name in awards if name != "rejected"
+        ]
+        rows += [
+            [[f"rejected: {REASONS.get(reason, reason)}"], [manifest_figure(tables, count, "award_bins", "rejected", reason)]]
+            for reason, found in awards["rejected"].items()
+            if found
+        ]
+        blocks.append(Block(None, Table("Awards by bin", ["awards", "rows"], rows)))
+    side = {name: manifest["input_options"].get(name) for name in ("awards", "aliases", "excluded", "start_ratings")}
+    used = [name.replace("_", " ") for name, path in side.items() if path]
+    lead.append([f"Beside the games the run read {', '.join(used)}." if used else "No other table was read beside the games."])
+    return Section("quality", "Data quality", lead, blocks)
+
+
+def _months_block(ladder: Ladder) -> Block | None:
+    months = ladder.values("month")[-MONTHS_SHOWN:]
+    if len(months) < 2:
+        return None
+    games = [ladder.value("games", "month", month) or 0.0 for month in months]
+    bars = [
+        Mark(at - 0.4, found, x_end=at + 0.4, said=f"{month}: {count(found)} rated games")
+        for at, (month, found) in enumerate(zip(months, games, strict=True))
+    ]
+    x = Axis("month", -0.5, len(months) - 0.5, [(float(at), months[at]) for at in spread_out(len(months), 4)])
+    y = round_axis("rated games", games, least=0.0)
+    fewest, most = min(games), max(games)
+    said = f"From {count(fewest)} in {months[games.index(fewest)]} to {count(most)} in {months[games.index(most)]}."
+    table = Table(
+        "Rated games by month", ["month", "rated games"], [[[m], [ladder.figure("games", count, "month", m)]] for m in months]
+    )
+    return Block(Plot("games-by-month", "Rated games by month", said, x, y, [Series("", "bars", 1, bars)]), table)
