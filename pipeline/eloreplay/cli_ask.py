@@ -32,4 +32,30 @@ def explain(folder: Path, game: str, no_past: bool, as_json: bool) -> None:
         raise Differs(f"game {game}: {found['differences'][0]}")
 
 
-COMMANDS: tuple[Any, ...] = (explain,)
+@click.command(
+    epilog="\b\nExamples:\n  eloreplay player out/sample p001219\n  eloreplay player out/sample p001219 --games 3 --json"
+)
+@click.argument("folder", type=EXISTING, metavar="DIR")
+@click.argument("player_id", metavar="PLAYER_ID")
+@click.option("--pool", metavar="NAME", help="The ladder; needed only for a player who stands on several.")
+@click.option("--games", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Last games that are listed.")
+@click.option("--chart", type=EXISTING, metavar="FILE", help="Also draw his rating over time: .png, .svg or .html.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
+def player(folder: Path, player_id: str, pool: str | None, games: int, chart: Path | None, as_json: bool) -> None:
+    """Player PLAYER_ID of DIR: rating, rank, record, K of today and until when, last games, and the rating over time."""
+    from eloreplay.console import harmless
+    from eloreplay.player import player as run
+    from eloreplay.player_chart import chart_format, write_chart
+    from eloreplay.player_page import player_text
+
+    if chart is not None:
+        chart_format(chart)
+    found, history = run(output_folder(folder), player_id, pool, games)
+    click.echo(as_json_text(found) if as_json else harmless(player_text(found)))
+    if chart is not None:
+        write_chart(chart, found, history)
+        if not as_json:
+            click.echo(harmless(f"\nThe chart is in {chart}"))
+
+
+COMMANDS: tuple[Any, ...] = (explain, player)
