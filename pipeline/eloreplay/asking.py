@@ -69,10 +69,15 @@ class Asked:
         """The timeline file of a chunk that holds rated games."""
         return self.run / "timeline" / str(chunk.timeline)
 
-    def show(self, chunks: Sequence[Chunk]) -> None:
-        """Show the timeline of these chunks, and the awards, as `timeline`, `awards`, `player_timeline`; pool may be NULL."""
+    def show(self, chunks: Sequence[Chunk], one_pool: str = "null") -> None:
+        """Show the timeline of these chunks, and the awards, as `timeline`, `awards`, `player_timeline`.
+
+        Args:
+            chunks: with rated games.
+            one_pool: what SQL sees as the pool where there are no ladders; in the state it is ''.
+        """
         files = [self.timeline_file(chunk) for chunk in chunks] or sorted((self.run / "timeline").glob("*.parquet"))[:1]
-        pool = "" if self.pool else "null as pool, "
+        pool = "" if self.pool else f"{one_pool} as pool, "
         limit = "" if chunks else " limit 0"
         for name, paths, tail in (("timeline", files, limit), ("awards", [self.run / "awards.parquet"], "")):
             self.database.execute(
@@ -114,16 +119,16 @@ class Asked:
 
 
 @contextlib.contextmanager
-def asked_run(root: Path, run: Path | None = None) -> Iterator[Asked]:
-    """The published run of an output folder (or another one of it), opened for the length of the block.
+def asked_run(root: Path, threads: int | None = None, memory_limit: str = DEFAULT_MEMORY) -> Iterator[Asked]:
+    """The published run of an output folder, opened for the length of the block.
 
     Raises:
         UsageFault: not our folder, nothing published, or a run that keeps no chunks.
         EnvironmentFault: the run cannot be read.
     """
-    run = published_run(root) if run is None else run
+    run = published_run(root)
     with tempfile.TemporaryDirectory(prefix="eloreplay-") as spill:
-        database = Database(None, threads=os.cpu_count() or 1, memory_limit=DEFAULT_MEMORY, spill=Path(spill))
+        database = Database(None, threads=threads or os.cpu_count() or 1, memory_limit=memory_limit, spill=Path(spill))
         try:
             yield opened_run(root, run, database)
         finally:

@@ -49,7 +49,7 @@ def put_players(asked: Asked, at_us: int) -> None:
     kept = [chunk for chunk in asked.rated_chunks if chunk.to_us - 1 <= at_us]
     restore(asked.run, kept, state)
     settled_us = kept[-1].to_us if kept else BEGINNING_US
-    _put_state(asked, index, state)
+    put_state(asked, index, state, "state_players")
     asked.show(asked.near(settled_us, at_us))
     database.create_table("board_steps", "board_steps", {"from_us": settled_us, "to_us": at_us})
     database.create_table("plain_players", "board_players")
@@ -59,8 +59,8 @@ def put_players(asked: Asked, at_us: int) -> None:
     database.create_table("players", "banded_players")
 
 
-def _put_state(asked: Asked, index: pa.Table, state: np.ndarray[Any, Any]) -> None:
-    """The table `state_players` from the state at the end of a chunk; who is not known yet is left out."""
+def put_state(asked: Asked, index: pa.Table, state: np.ndarray[Any, Any], table: str) -> None:
+    """A table of those players of a state (`PLAYER_STATE` `(n_players,)`, positions as in `index`) who are known by then."""
     assert state.dtype == PLAYER_STATE
     at = np.flatnonzero(state["seen"])
     state, known = state[at], index.take(pa.array(at))
@@ -74,7 +74,7 @@ def _put_state(asked: Asked, index: pa.Table, state: np.ndarray[Any, Any]) -> No
     columns |= {name: pa.array(np.ascontiguousarray(state[name])) for name in COUNTS}
     if asked.pool:
         columns["pool"] = columns["pool"].cast(asked.schema.field("pool").type)
-    asked.database.put("state_players", pa.table(columns))
+    asked.database.put(table, pa.table(columns))
 
 
 def put_present_players(asked: Asked) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from eloreplay.errors import Differs
-from eloreplay.options import EXISTING, as_json_text, output_folder
+from eloreplay.options import EXISTING, as_json_text, console_mode, memory_size, output_folder, output_options
 
 
 @click.command(epilog="\b\nExample:\n  eloreplay explain out/sample 1074378")
@@ -58,4 +58,24 @@ def player(folder: Path, player_id: str, pool: str | None, games: int, chart: Pa
             click.echo(harmless(f"\nThe chart is in {chart}"))
 
 
-COMMANDS: tuple[Any, ...] = (explain, player)
+@click.command(epilog="\b\nExample:\n  eloreplay ties out/sample")
+@click.argument("folder", type=EXISTING, metavar="DIR")
+@click.option("--number", "-n", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Players that are listed.")
+@output_options
+def ties(folder: Path, number: int, **options: Any) -> None:
+    """What the order of games at one instant decides in DIR: how many there are, and how far ratings move if it is reversed.
+
+    The rated games are rated again from the first such instant on; the run itself stays as it is.
+    """
+    from eloreplay.console import Console
+    from eloreplay.ties import ties as run
+    from eloreplay.ties_page import ties_text
+
+    with Console(console_mode(options)) as console:
+        found = run(output_folder(folder), options["threads"], memory_size(options["memory_limit"]), console.report)
+        if console.mode == "json":
+            console.line({"done": True, **found})
+        console.text(ties_text(found, number))
+
+
+COMMANDS: tuple[Any, ...] = (explain, player, ties)

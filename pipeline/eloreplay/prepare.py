@@ -75,7 +75,15 @@ class Stretch:
     elapsed_s: dict[str, float]
 
 
-def prepare(database: Database, ruleset: Ruleset, from_us: int, to_us: int, players: int, before: Recent) -> Stretch:
+def prepare(
+    database: Database,
+    ruleset: Ruleset,
+    from_us: int,
+    to_us: int,
+    players: int,
+    before: Recent,
+    reverse_ties: bool = False,
+) -> Stretch:
     """Prepare the games of `[from_us, to_us)`.
 
     Args:
@@ -85,12 +93,15 @@ def prepare(database: Database, ruleset: Ruleset, from_us: int, to_us: int, play
         to_us: end, microseconds, not included.
         players: length of the state; every position is checked against it, for the kernel does not look.
         before: `trailing` of the stretch before: what the counting window reaches back to.
+        reverse_ties: put the games of each instant the other way round, only to see what their order does (`ties`).
 
     Raises:
         EnvironmentFault: disk or memory, or a position outside the state (a fault of ours, never to be computed on).
     """
     started = time.perf_counter()
     rows = database.arrow("chunk_games", {"from_us": from_us, "to_us": to_us})
+    if reverse_ties:
+        rows = rows.take(pa.array(np.lexsort((-np.arange(len(rows)), rows["played_us"].to_numpy()))))
     games = Recent(
         _numbers(rows, "played_us", np.int64), _numbers(rows, "winner_index", np.int32), _numbers(rows, "loser_index", np.int32)
     )

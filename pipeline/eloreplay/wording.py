@@ -51,3 +51,8 @@ def games(count: int) -> str:
 def span(hours: float) -> str:
     """A length of time: days where it is whole days."""
     return f"{number(hours / 24)} days" if hours % 24 == 0 else f"{number(hours)} hours"
+
+
+def points(value: float) -> str:
+    """A number of points."""
+    return f"{number(value)} point" + ("" if value == 1 else "s")
