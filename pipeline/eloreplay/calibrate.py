@@ -21,6 +21,8 @@ from eloreplay.month_study import show_timeline
 from eloreplay.publish import read_manifest, versions, write_manifest
 from eloreplay.published import published_run
 from eloreplay.queries import DEFAULT_MEMORY, Database, sql_text
+from eloreplay.report import NAME as PAGE
+from eloreplay.report import write_page
 from eloreplay.rules import Ruleset, ruleset_from_dict
 from eloreplay.store import database_home
 from eloreplay.study_folder import MANIFEST, study_folder
@@ -118,7 +120,7 @@ def calibrate(
             write_parquet(table.to_arrow(), folder.new / name)
         manifest = {
             "kind": KIND,
-            "files": list(FILES),
+            "files": [*FILES, PAGE],
             "run": {"folder": str(run), **{key: source.get(key) for key in ("run", "as_of", "rows_read", "bins", "players")}},
             "rules": source["rules"],
             "options": dataclasses.asdict(options),
@@ -126,6 +128,7 @@ def calibrate(
             "timings": {"total": round(time.perf_counter() - started, 3)},
         }
         write_manifest(folder.new / MANIFEST, manifest)
+        write_page(folder.new, manifest, note)
     return StudyResult(folder.target, calibration, summary, manifest)
 
 

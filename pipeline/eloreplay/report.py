@@ -20,8 +20,9 @@ from eloreplay.report_board import pools_table, top_section
 from eloreplay.report_curves import curve_section, reliability_section, slices_section, versions_section
 from eloreplay.report_page import has_extra, html
 from eloreplay.report_parts import Block, Chapter, Page, Section
+from eloreplay.report_pictures import write_pictures
 from eloreplay.report_players import distribution_section, inflation_section, strongest_section, swing_section
-from eloreplay.report_source import Ladder, Tables, read_manifest_of
+from eloreplay.report_source import Ladder, Tables, read_manifest_of, read_names
 from eloreplay.report_sweep import sweep_page
 from eloreplay.report_terms import terms_section
 from eloreplay.report_trust import about, quality_section, tiles, trust_section
@@ -110,7 +111,7 @@ def write_page(folder: Path, manifest: dict[str, Any], note: Callable[[str], Non
         note(f"there is no report.html: {INSTALL} to have one")
         return 0.0
     try:
-        put(folder / NAME, html(page_of(folder, manifest)))
+        (folder / NAME).write_text(html(page_of(folder, manifest)), encoding="utf-8")
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
@@ -160,3 +161,37 @@ def load_page(path: Path, names: dict[str, str] | None = None) -> tuple[Path, Pa
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise EnvironmentFault(f"{folder}: a table of the folder cannot be read: {text}") from None
+
+
+def remake(path: Path, to: Path | None, names: Path | None, figures: Path | None, kind: str) -> list[str]:
+    """Make the page of a folder again, and pictures if wanted; returns what was written, in words.
+
+    Args:
+        path: an output folder (then it is its published run), a run or a study.
+        to: where the page goes; `report.html` in the run or study unless given.
+        names: file with what to call players, or None.
+        figures: folder for the charts as pictures, or None.
+        kind: of the pictures, `svg` or `png`.
+
+    Raises:
+        UsageFault: no folder of ours, names that cannot be read, a target that is a folder, the extra is not installed.
+        EnvironmentFault: a table is gone or damaged; disk, permission.
+    """
+    if not has_extra():
+        raise UsageFault(f"a page needs jinja2: {INSTALL}")
+    known = None if names is None else read_names(names)
+    folder, page = load_page(path, known)
+    target = folder / NAME if to is None else to
+    if target.is_dir():
+        raise UsageFault(f"--to {target}: is a folder; name a file in it, such as {target / NAME}")
+    try:
+        put(target, html(page))
+    except FileNotFoundError:
+        raise UsageFault(f"--to {target}: there is no folder {target.parent}") from None
+    except OSError as error:
+        raise EnvironmentFault(f"{target}: cannot be written: {error.strerror or error}") from None
+    said = [f"{page.title}: {target} ({target.stat().st_size / 1000:,.0f} kB)"]
+    if figures is not None:
+        pictures = write_pictures(page, figures, kind)
+        said.append(f"{len(pictures)} pictures in {figures}")
+    return said

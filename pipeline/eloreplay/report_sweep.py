@@ -75,6 +75,8 @@ def _loss(row: dict[str, Any], column: str = "log_loss", sign: bool = False) -> 
 
 
 def _interval(row: dict[str, Any], name: str) -> Text:
+    if row[f"{name}_low"] is None and row[f"{name}_high"] is None:
+        return [NONE]
     return [_loss(row, f"{name}_low", sign=True), " to ", _loss(row, f"{name}_high", sign=True)]
 
 
@@ -149,7 +151,7 @@ def _heat_cell(row: dict[str, Any] | None, worst: float, now: dict[str, Any] | N
     figure = _figure(row, "log_loss_difference", number(value * UNIT, 0, sign=True))
     assert isinstance(figure, Figure)
     # The root makes small differences near the best visible beside the large ones at the edges.
-    shade = (abs(value) / worst) ** 0.5 * (1 if value > 0 else -1)
+    shade = (0.2 + 0.8 * (abs(value) / worst) ** 0.5) * (1 if value > 0 else -1) if value else 0.0
     present = now is not None and all(row[name] == now[name] for name in row if name == "log_loss" or name == "brier")
     return HeatCell(figure, shade, bool(row["chosen"]), present)
 
@@ -189,8 +191,8 @@ def _differences(table: pl.DataFrame) -> Section | None:
     worse = table.filter(pl.col("log_loss_difference_low") > 0).height
     lead: list[Text] = [
         [
-            f"{count(sure)} of {count(len(table) - 1)} settings are surely better than the rules as they are (the whole interval "
-            f"is below 0), {count(worse)} surely worse, and of the others these games cannot tell."
+            f"Of {count(len(table) - 1)} settings {count(sure)} surely foretold better than the rules as they are (the whole "
+            f"interval is below 0) and {count(worse)} surely worse; of the others these games cannot tell."
         ]
     ]
     return Section("differences", "Differences to the rules as they are", lead, [Block(chart, None)])
@@ -201,7 +203,7 @@ def _difference_rows(rows: Sequence[dict[str, Any]], name: str, title: str) -> R
         Mark(row["log_loss_difference"], at, row["log_loss_difference_low"], row["log_loss_difference_high"], said=_said(row))
         for at, row in enumerate(rows)
     ]
-    x = round_axis("difference in log loss", [0.0, *finite([v for m in marks for v in (m.x, m.low, m.high)])], marks=4)
+    x = round_axis("difference in log loss", [0.0, *finite([v for m in marks for v in (m.x, m.low, m.high)])], marks=5)
     said = f"{marks[0].said}. The table below has every setting." if marks else "No setting."
     series = [Series("difference, with 95 % interval", "dots", 1, marks)]
     return Rows(name, title, said, [printable(row["name"], 40) for row in rows], x, series, level=(0.0, "rules as they are"))

@@ -1,7 +1,7 @@
 """Going back: a kept run is published once more, as a new run, so that `current` always leads to the highest number.
 
 The new run's files are hard links to the kept run's (copies where the file system has no links), for published files are never
-changed. What depends on the place or the moment is made anew: the manifest, `ratings.duckdb`, `changes.parquet`.
+changed. What depends on the place or the moment is made anew: the manifest, `ratings.duckdb`, `changes.parquet`, `report.html`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from eloreplay.instants import now_us, show_us
 from eloreplay.publish import BoardOptions, read_manifest, write_manifest, write_views
 from eloreplay.published import kept_runs, published_run
 from eloreplay.queries import DEFAULT_MEMORY, Database
+from eloreplay.report import write_page
 from eloreplay.rules import ruleset_from_dict
 from eloreplay.run import full_disk_in_words
 from eloreplay.store import OutputFolder, database_home, hold
 from eloreplay.tables import ARROW_TYPES, read_parquet
 
 #: Made anew, so not linked.
-OWN = frozenset({"manifest.json", "ratings.duckdb", "changes.parquet"})
+OWN = frozenset({"manifest.json", "ratings.duckdb", "changes.parquet", "report.html"})
 TABLES = ("players", "leaderboard", "awards", "rejected", "calibration", "summary")
 SQL_TYPES = {kind: name for name, kind in ARROW_TYPES.items()}
 
@@ -131,6 +132,7 @@ def rollback(out: Path, number: int, note: Callable[[str], None], dry_run: bool 
                 write_views(run, folder.next_run().absolute(), home, pool)
             manifest = _manifest(plan, moved)
             write_manifest(run / "manifest.json", manifest)
+            write_page(run, manifest, note)
             published = _publish(folder)
         finally:
             folder.clean()

@@ -19,6 +19,8 @@ import polars as pl
 from eloreplay.games import Inputs, Report
 from eloreplay.instants import show_us
 from eloreplay.publish import versions, write_manifest
+from eloreplay.report import NAME as PAGE
+from eloreplay.report import write_page
 from eloreplay.rules import Ruleset
 from eloreplay.settings import Axis, settings
 from eloreplay.store import database_home
@@ -118,7 +120,7 @@ def sweep(
         mapping = inputs.mapping
         manifest = {
             "kind": KIND,
-            "files": list(FILES),
+            "files": [*FILES, PAGE],
             "rules": {"name": ruleset.name, "digest": ruleset.digest, "content": ruleset.as_dict()},
             "vary": {axis.parameter.name: list(axis.values) for axis in axes},
             "settings": len(chosen),
@@ -145,4 +147,5 @@ def sweep(
             },
         }
         write_manifest(folder.new / MANIFEST, manifest)
+        write_page(folder.new, manifest, note)
     return SweepResult(folder.target, table, manifest)

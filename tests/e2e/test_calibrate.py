@@ -63,7 +63,7 @@ def test_a_study_has_the_columns_of_the_run_s_tables_and_changes_no_run(run_back
     after = snapshot(out.folder)
     assert {name: content for name, content in after.items() if not name.startswith("studies/")} == before
     assert sorted(name for name in after if name.startswith("studies/")) == [
-        "studies/calibrate/calibration.parquet", "studies/calibrate/manifest.json", "studies/calibrate/summary.parquet",
+        "studies/calibrate/calibration.parquet", "studies/calibrate/manifest.json", "studies/calibrate/report.html", "studies/calibrate/summary.parquet",
     ]  # fmt: skip
     assert calibration.schema == out.frame("calibration").schema
     assert summary.schema == out.frame("summary").schema
