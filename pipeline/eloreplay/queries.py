@@ -48,19 +48,22 @@ class Database:
         path, spill = None if path is None else path.absolute(), spill.absolute()
         config: dict[str, Any] = {
             "threads": threads,
-            "memory_limit": memory_limit,
+            # It goes with the run: what a crash of the machine leaves of it is cleared away, so nothing here waits for the disk.
+            "fsync_mode": "NONE",
             "temp_directory": str(spill),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        try:
-            self.connection = duckdb.connect(config={"memory_limit": memory_limit})
-            self.connection.close()
-        except duckdb.Error as error:
-            raise UsageFault(f"--memory-limit {memory_limit}: {first_line(error)}") from None
         with failures("the working database"):
             self.connection = duckdb.connect(":memory:" if path is None else str(path), config=config)
+        try:
+            self.connection.execute("set memory_limit = $size", {"size": memory_limit})
+        except duckdb.Error as error:
+            self.connection.close()
+            raise UsageFault(f"--memory-limit {memory_limit}: {first_line(error)}") from None
+        with failures("the working database"):
+            self.connection.execute("pragma disable_checkpoint_on_shutdown")
             self.connection.execute("set TimeZone = 'UTC'")
             self.connection.execute("set enable_progress_bar = false")
             # DuckDB 2.0.1 takes two branches of a UNION for one when they differ only in which of two joins of the same table a
