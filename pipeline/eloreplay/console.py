@@ -20,6 +20,14 @@ def printable(name: object, width: int = 24) -> str:
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
+def number(value: float | None, sign: bool = False) -> str:
+    """A rating or a change: whole where it is whole."""
+    if value is None:
+        return "–"
+    text = (f"{value:+.2f}" if sign else f"{value:.2f}").removesuffix(".00")
+    return "0" if text in ("+0", "-0") else text
+
+
 class Console:
     """Where a run reports to; use as a context manager, so that a bar is closed whatever happens.
 

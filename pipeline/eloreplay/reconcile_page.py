@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from eloreplay.boards import to_the_second
-from eloreplay.console import printable
-from eloreplay.diff_page import number
+from eloreplay.console import number, printable
 
 #: What to make of a cause, in a line.
 MEANING = {
