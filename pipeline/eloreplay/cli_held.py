@@ -1,4 +1,4 @@
-"""Commands that hold what is published against something else: diff."""
+"""Commands that hold what is published against something else: diff, reconcile."""
 
 from __future__ import annotations
 
@@ -50,4 +50,39 @@ def diff(first: str, second: str, **options: Any) -> None:
             console.text(page(result.found))
 
 
-COMMANDS = (diff,)
+@click.command()
+@click.argument("folder", type=EXISTING, metavar="DIR")
+@click.argument("live", metavar="LIVE")
+@click.option("--columns", type=EXISTING, metavar="FILE", help="TOML that maps your columns to ours.")
+@click.option("--tolerance", type=click.FloatRange(0), metavar="POINTS", help="Values that differ by no more are equal.")
+@click.option("--to", type=EXISTING, metavar="FOLDER", help="Where the tables go: new, empty or of an earlier one.")
+@output_options
+def reconcile(folder: Path, live: str, **options: Any) -> None:
+    r"""Hold the site's own ratings in LIVE (Parquet) against those published in DIR: where they part, and why.
+
+    LIVE has one row a game (game_id and, of winner_before, winner_change, winner_after and the same of the loser, what there is) or
+    one row a player (player_id, rating, and perhaps games).
+
+    
+    Example: eloreplay reconcile out/sample live.parquet
+    """
+    from eloreplay.console import Console
+    from eloreplay.reconcile import ReconcileOptions
+    from eloreplay.reconcile import reconcile as run
+    from eloreplay.reconcile_page import page
+
+    settings = ReconcileOptions(
+        columns=options["columns"],
+        tolerance=options["tolerance"],
+        threads=options["threads"] or os.cpu_count() or 1,
+        memory_limit=memory_size(options["memory_limit"]),
+    )
+    with Console(console_mode(options)) as console:
+        result = run(folder, live, options["to"], settings, console.report, console.note)
+        if console.mode == "json":
+            console.line({"done": True, "folder": str(result.folder), **result.found})
+        else:
+            console.text(page(result.found, options["to"] or folder / "studies" / "reconcile"))
+
+
+COMMANDS = (diff, reconcile)

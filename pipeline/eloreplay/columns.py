@@ -66,6 +66,26 @@ START_COLUMNS: tuple[Column, ...] = (
     Column("experience", "number"),
 )
 
+#: A site's own ratings as they stand: one row a player.
+LIVE_PLAYER_COLUMNS: tuple[Column, ...] = (
+    Column("player_id", "id", required=True),
+    Column("rating", "number", required=True),
+    Column("games", "integer"),
+)
+#: A site's own ratings game by game; of the numbers, what there is.
+LIVE_GAME_COLUMNS: tuple[Column, ...] = (
+    Column("game_id", "id", required=True),
+    Column("played_at", "time"),
+    Column("winner_id", "id"),
+    Column("loser_id", "id"),
+    Column("winner_before", "number"),
+    Column("loser_before", "number"),
+    Column("winner_change", "number"),
+    Column("loser_change", "number"),
+    Column("winner_after", "number"),
+    Column("loser_after", "number"),
+)
+
 #: Why a game can be refused, in the order in which the reasons are tried.
 REJECTION_REASONS: tuple[str, ...] = (
     "missing_id",
@@ -108,8 +128,12 @@ class ColumnMapping:
 NO_MAPPING = ColumnMapping(sources={})
 
 
-def load_mapping(path: Path) -> ColumnMapping:
+def load_mapping(path: Path, columns_of: tuple[Column, ...] = GAME_COLUMNS) -> ColumnMapping:
     """Read a columns file.
+
+    Args:
+        path: the file.
+        columns_of: the table that it maps.
 
     Raises:
         UsageFault: not readable, not TOML, an unknown key, an unknown canonical column or a value that is not text.
@@ -121,7 +145,7 @@ def load_mapping(path: Path) -> ColumnMapping:
     columns, time = content.get("columns", {}), content.get("time", {})
     if not isinstance(columns, dict) or not isinstance(time, dict):
         raise UsageFault(f"{path}: [columns] and [time] must be tables")
-    known = [column.name for column in GAME_COLUMNS]
+    known = [column.name for column in columns_of]
     for name, source in columns.items():
         if name not in known:
             raise UsageFault(f"{path}: [columns] has the unknown column '{name}'; known are {', '.join(known)}")

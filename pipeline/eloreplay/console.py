@@ -20,9 +20,12 @@ def printable(name: object, width: int = 24) -> str:
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number of something: `1 game`, `1,234 games`; `many` where it is not `one` with an s."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def number(value: float | None, sign: bool = False) -> str:
+    """A rating or a change: whole where it is whole."""
+    if value is None:
+        return "–"
+    text = (f"{value:+.2f}" if sign else f"{value:.2f}").removesuffix(".00")
+    return "0" if text in ("+0", "-0") else text
 
 
 class Console:

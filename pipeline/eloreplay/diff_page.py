@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eloreplay.boards import to_the_second
-from eloreplay.console import printable
+from eloreplay.console import number, printable
 
 #: Lines of the board that the page shows.
 BOARD_LINES = 20
@@ -22,14 +22,6 @@ def page(found: dict[str, Any]) -> str:
         lines += ["", *_ladder(ladder)]
     lines += ["", *_movers(found["movers"])]
     return "\n".join(lines)
-
-
-def number(value: float | None, sign: bool = False) -> str:
-    """A rating or a change: whole where it is whole."""
-    if value is None:
-        return "–"
-    text = (f"{value:+.2f}" if sign else f"{value:.2f}").removesuffix(".00")
-    return "0" if text in ("+0", "-0") else text
 
 
 def _games(games: dict[str, Any]) -> list[str]:

@@ -140,8 +140,8 @@ class TableReader:
 
     @property
     def _is_mapped(self) -> bool:
-        """Whether the columns file can help: it maps the games, and no other table."""
-        return self._spec.what == "games"
+        """Whether the columns file can help: it maps the games or the live ratings, and no other table."""
+        return self._spec.what in ("games", "live ratings")
 
     def _bind(self, column: Column, source: Source) -> _Bound | None:
         """Where a canonical column comes from in this file; None when it is absent and may be."""
@@ -206,7 +206,7 @@ class TableReader:
         items: list[str] = []
         for column, bound in zip(columns, bounds, strict=True):
             if bound is None:
-                items.append(f"cast(null as {SQL_TYPES[column.kind]})")
+                items.append("null" if column.kind == "id" else f"cast(null as {SQL_TYPES[column.kind]})")
                 continue
             sql = self._typed(source, bound, found[column.name])
             items.append(sql)
@@ -294,7 +294,7 @@ class TableReader:
                 needed += " is needed"
                 ways = {"": f"cast({value} as {type_})"}
         if not self._is_mapped:
-            return f"{needed}: convert it in the file (the columns file maps only the games)"
+            return f"{needed}: convert it in the file (the columns file does not map this table)"
         if not ways:
             return f"{needed}: convert it in the file"
         examples = " or ".join(

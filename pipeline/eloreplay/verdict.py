@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eloreplay.console import counted
 from eloreplay.differences import Difference
 
 #: Files that are named when the inputs are no longer what they were.
@@ -58,14 +57,11 @@ class Verdict:
         if self.difference is not None:
             return "\n".join([f"run {self.run} differs: {self.difference}", *said])
         bins = self.manifest["bins"]
-        held = (
-            (bins["rated"], "game", "games"),
-            (self.manifest["players"], "player", "players"),
-            (sum(bins["rejected"].values()), "refused row", "refused rows"),
-            (self.manifest["rows_read"], "row read", "rows read"),
+        counted = (
+            f"{bins['rated']:,} games, {self.manifest['players']:,} players, {sum(bins['rejected'].values()):,} refused rows, "
+            f"{self.manifest['rows_read']:,} rows read"
         )
-        figures = ", ".join(counted(*one) for one in held)
-        return "\n".join([f"equal: run {self.run}, computed again {', '.join(self.ways)}: {figures}", *said])
+        return "\n".join([f"equal: run {self.run}, computed again {', '.join(self.ways)}: {counted}", *said])
 
 
 def changed_inputs(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:
