@@ -9,5 +9,7 @@ inner join file_days_before
     on
         incoming_days.file_no = file_days_before.file_no
         and incoming_days.day is not distinct from file_days_before.day
+        and incoming_days.row_count = file_days_before.row_count
+        and incoming_days.last_us is not distinct from file_days_before.last_us
         and incoming_days.digest = file_days_before.digest
 order by incoming_days.file_no, incoming_days.day

@@ -11,5 +11,8 @@ left join incoming_days
     on
         file_days_before.file_no = incoming_days.file_no
         and file_days_before.day is not distinct from incoming_days.day
-where incoming_days.digest is distinct from file_days_before.digest
+where
+    incoming_days.digest is distinct from file_days_before.digest
+    or incoming_days.row_count is distinct from file_days_before.row_count
+    or incoming_days.last_us is distinct from file_days_before.last_us
 order by file_days_before.file_no, file_days_before.day

@@ -13,6 +13,7 @@ from eloreplay import journal
 from eloreplay.boards import archive_board
 from eloreplay.changes import Before, look_back
 from eloreplay.conclude import Work, conclude, publish
+from eloreplay.console import counted
 from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.keeping import keep_rows, kept_days, make_chunks, merged, no_players, undated_bins
@@ -98,9 +99,9 @@ def _refuse_to_forget(folder: OutputFolder, games: list[Source]) -> None:
     archived = [item for item in read_manifest(current)["inputs"] if item.get("archived") and item.get("file") not in there]
     if archived:
         raise UsageFault(
-            f"{folder.root}: {len(archived)} files were archived (--sealed-before), their games stand only in what the published "
-            f"run keeps, {archived[0]['path']} for one: a backfill would lose them. Bring the files back and name them, or use "
-            "another --out"
+            f"{folder.root}: {counted(len(archived), 'file was', 'files were')} archived (--sealed-before), with games that stand "
+            f"only in what the published run keeps ({archived[0]['path']}): a backfill would lose them. Bring back what was "
+            "archived and name it, or use another --out"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eloreplay.options import EXISTING, Instant, Share, console_mode, memory_size, output_folder, output_options, published
+from eloreplay.options import EXISTING, Instant, Share, console_mode, memory_size, next_run_options, output_folder, published
 
 
 @click.command()
@@ -31,7 +31,7 @@ from eloreplay.options import EXISTING, Instant, Share, console_mode, memory_siz
 @click.option("--aliases", metavar="FILE", help="In place of the run's aliases.")
 @click.option("--exclude-players", metavar="FILE", help="In place of the run's excluded players.")
 @click.option("--start-ratings", metavar="FILE", help="In place of the run's start ratings.")
-@output_options
+@next_run_options
 def nightly(games: tuple[str, ...], **options: Any) -> None:
     """Bring the published run in DIR up to what GAMES (always the whole history) say now: exactly what a backfill would give.
 
@@ -83,7 +83,7 @@ def nightly(games: tuple[str, ...], **options: Any) -> None:
 @click.option("--to", "target", required=True, type=EXISTING, metavar="FOLDER", help="Where the answer goes: a folder of its own.")
 @click.option("--void", metavar="FILE", help="Parquet: game_id; these games are taken as voided.")
 @click.option("--exclude-players", metavar="FILE", help="Parquet: player_id; their games are unrated, both ways.")
-@output_options
+@next_run_options
 def what_if(folder: Path, target: Path, **options: Any) -> None:
     """What the published run in DIR would be without some games or players: a whole run in a folder of its own.
 

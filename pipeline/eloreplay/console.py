@@ -20,6 +20,11 @@ def printable(name: object, width: int = 24) -> str:
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number of something: `1 game`, `1,234 games`; `many` where it is not `one` with an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def number(value: float | None, sign: bool = False) -> str:
     """A rating or a change: whole where it is whole."""
     if value is None:

@@ -20,7 +20,7 @@ from eloreplay.errors import EloreplayError, EnvironmentFault
 from eloreplay.instants import now_us, parse_us, show_us
 from eloreplay.publish import read_manifest
 from eloreplay.published import RUN_NAME, insist_ours, kept_runs, published_us
-from eloreplay.store import current_run
+from eloreplay.store import at_work, current_run
 
 NIGHTS_SHOWN = 10
 EARLIER_SHOWN = 20
@@ -64,6 +64,7 @@ def status(root: Path, now: int | None = None) -> dict[str, Any]:
             "bins": manifest.get("bins"),
             "players": manifest.get("players"),
         }
+    found["at_work"] = at_work(root)
     found["bytes"] = disk_bytes(root)
     found["last_verified"] = next((line for line in reversed(lines) if line.get("command") == "verify"), None)
     found["nights"] = [line for line in lines if line.get("command") in NIGHTLY][-NIGHTS_SHOWN:]
@@ -135,6 +136,11 @@ def status_text(found: dict[str, Any], now: int | None = None) -> str:
             f"  players      {_number(found['players'])}",
         ]
     lines.append(f"  disk         {found['bytes'] / 2**20:,.1f} MiB")
+    if found["at_work"]:
+        one = found["at_work"]
+        sure = "" if one["certain"] else " (another machine: at work, or killed there)"
+        who = f"process {one['pid']} on {printable(one['host'], 40)}"
+        lines.append(f"  at work      {who}, since {_when(one['since'], now)}{sure}")
     if found["last_verified"]:
         lines.append(f"  verified     {_night(found['last_verified'])}")
     lines += ["", "The last nights:" if found["nights"] else "No night is recorded yet."]

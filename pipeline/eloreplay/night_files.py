@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eloreplay.console import counted
 from eloreplay.errors import InputRefused
 from eloreplay.games import input_record
 from eloreplay.sources import Source, file_digest
@@ -144,7 +145,8 @@ def compare_files(
     for number in missing:
         night.rewritten.add(number)
         night.gone.add(number)
-        night.notes.append(f"{before[number]['path']} is gone; its {before[number]['rows']} rows are taken out (--allow-missing)")
+        rows = counted(before[number]["rows"], "row is", "rows are")
+        night.notes.append(f"{before[number]['path']} is gone; its {rows} taken out (--allow-missing)")
     return night
 
 

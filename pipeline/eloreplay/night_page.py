@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from eloreplay.console import printable
+from eloreplay.console import counted, printable
 from eloreplay.nightly import NightResult
 from eloreplay.run import RunResult
 
@@ -38,18 +38,20 @@ def night_page(out: Path, result: NightResult) -> str:
             f"Nothing to do: the files and the as-of are those of the published run {result.run.folder.name}.\n"
             f"The tables are in {result.run.folder} (readers start at {out / 'current'})."
         )
+    rules = printable(manifest["rules"]["name"], 60)
     lines = [
-        f"{night['new_games']:,} new games as of {manifest['as_of']} under the rules {printable(manifest['rules']['name'], 60)}; "
-        f"{night['games']:,} rated in all, {manifest['players']:,} players"
+        f"{counted(night['new_games'], 'new game')} as of {manifest['as_of']} under the rules {rules}; "
+        f"{night['games']:,} rated in all, {counted(manifest['players'], 'player')}"
     ]
     bins = manifest["bins"]
     refused: dict[str, int] = bins["rejected"]
-    counted = {**{name: rows for name, rows in bins.items() if name != "rejected"}, "rejected": sum(refused.values())}
-    lines.append(f"{manifest['rows_read']:,} rows: " + ", ".join(f"{rows:,} {name}" for name, rows in counted.items() if rows))
+    found = {**{name: rows for name, rows in bins.items() if name != "rejected"}, "rejected": sum(refused.values())}
+    shares = ", ".join(f"{rows:,} {name}" for name, rows in found.items() if rows)
+    lines.append(f"{counted(manifest['rows_read'], 'row')}: {shares}")
     if night["from"] is None:
         lines.append("no game was rated again")
     else:
-        lines.append(f"rated again from {night['from']} on: {night['replayed_games']:,} games")
+        lines.append(f"rated again from {night['from']} on: {counted(night['replayed_games'], 'game')}")
     lines += _restated(night)
     if result.changes is not None:
         lines += _movers(result.changes)
@@ -73,13 +75,12 @@ def what_if_page(out: Path, run: RunResult, changes: Any) -> str:
     """
     manifest = run.manifest
     night = manifest["night"]
-    lines = [
-        f"What if, held against run {manifest['after']}: {night['games']:,} rated games, {manifest['players']:,} players",
-    ]
+    rated, players = counted(night["games"], "rated game"), counted(manifest["players"], "player")
+    lines = [f"What if, held against run {manifest['after']}: {rated}, {players}"]
     if night["from"] is None:
         lines.append("nothing would be different")
     else:
-        lines.append(f"rated again from {night['from']} on: {night['replayed_games']:,} games")
+        lines.append(f"rated again from {night['from']} on: {counted(night['replayed_games'], 'game')}")
     lines += [*_restated(night), *_movers(changes), *_board(night)]
     lines += [
         "",
@@ -105,12 +106,13 @@ def _restated(night: dict[str, Any]) -> list[str]:
     if not night["restated_games"]:
         return []
     kinds = ", ".join(f"{games:,} {KINDS.get(kind, f'refused ({kind})')}" for kind, games in night["restated"].items())
-    lines = [f"{night['restated_games']:,} games of the past are not what they were: {kinds}"]
+    games = counted(night["restated_games"], "game of the past is not what it was", "games of the past are not what they were")
+    lines = [f"{games}: {kinds}"]
     days = night["restated_days"]
     for day in list(days)[:SHOWN]:
         lines.append(f"  {day}  " + ", ".join(f"{games:,} {kind}" for kind, games in days[day].items()))
     if len(days) > SHOWN:
-        lines.append(f"  … and {len(days) - SHOWN} more days")
+        lines.append(f"  … and {counted(len(days) - SHOWN, 'more day')}")
     return lines
 
 
@@ -121,7 +123,8 @@ def _movers(changes: Any) -> list[str]:
     if not moved.height:
         return []
     top = moved.sort(pl.col("change").abs(), "player_id", descending=[True, False]).head(SHOWN)
-    lines = ["", f"{moved.height:,} players have another rating; moved most (of it by what was restated):"]
+    players = counted(moved.height, "player has another rating", "players have another rating")
+    lines = ["", f"{players}; moved most (of it by what was restated):"]
     for row in top.iter_rows(named=True):
         pool = f"{printable(row['pool'], 12)} " if "pool" in row else ""
         before, after, change, past = (

@@ -21,6 +21,7 @@ from eloreplay.backfill import at_work, keep_board
 from eloreplay.changes import Before
 from eloreplay.chunks import FOLD, read_fold
 from eloreplay.conclude import publish
+from eloreplay.console import counted
 from eloreplay.errors import BudgetExceeded, InputRefused, UsageFault
 from eloreplay.games import Report, find_inputs, input_record
 from eloreplay.instants import show_us
@@ -233,7 +234,7 @@ class _Night:
         wanted = self.night.min_new_games
         if wanted is None or new_games >= wanted:
             return
-        text = f"{new_games} new games since the published run {self.before.name}, fewer than --min-new-games {wanted}"
+        text = f"{counted(new_games, 'new game')} since the published run {self.before.name}, fewer than --min-new-games {wanted}"
         if self.night.stop_if_stale:
             raise InputRefused(f"{text}: the data is stale; nothing was published")
         self.note(f"{text}: is the data stale?")
@@ -247,7 +248,7 @@ class _Night:
             return
         kinds = ", ".join(f"{count} {kind}" for kind, count in restated["restated"].items())
         raise BudgetExceeded(
-            f"{games} of the {rated} games that are published would be restated ({games / rated:.2%}: {kinds}), more than "
+            f"{games:,} of {counted(rated, 'published game')} would be restated ({games / rated:.2%}: {kinds}), more than "
             f"--max-restated {limit:.2%} allows; nothing was published. Look at what was delivered (--dry-run shows more); if it "
             "is right, run again with --accept-changes"
         )
@@ -264,7 +265,7 @@ class _Night:
         if self.night.accept_changes or self.night.dry_run or not before.players or few or moved / before.players <= limit:
             return moved
         raise BudgetExceeded(
-            f"{moved} of {before.players} players would be moved by over {MOVED_POINTS} points by what is restated "
+            f"{moved:,} of {counted(before.players, 'player')} would be moved by over {MOVED_POINTS} points by what is restated "
             f"({moved / before.players:.2%}), more than --max-moved {limit:.2%} allows; nothing was published. Look at what was "
             "delivered (--dry-run shows more); if it is right, run again with --accept-changes"
         )

@@ -87,6 +87,15 @@ EXISTING = click.Path(path_type=Path)
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every command that works for a while."""
+    return _output_options(command, "all cores")
+
+
+def next_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same of the commands that go on from a published run, and work as that one did."""
+    return _output_options(command, "as many as in the run before")
+
+
+def _output_options(command: Callable[..., None], threads: str) -> Callable[..., None]:
     for option in (
         click.option("--quiet", is_flag=True, help="Say nothing unless something fails."),
         click.option("--json", "as_json", is_flag=True, help="One JSON line a step, for machines."),
@@ -98,7 +107,7 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Memory that queries may use before they spill.",
         ),
         click.option(
-            "--threads", type=click.IntRange(1, 1024), default=None, help="Threads of the queries; all cores unless given."
+            "--threads", type=click.IntRange(1, 1024), default=None, help=f"Threads of the queries; {threads} unless given."
         ),
     ):
         command = option(command)

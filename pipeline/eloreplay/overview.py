@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from eloreplay.console import printable
+from eloreplay.console import counted, printable
 from eloreplay.run import RunResult
 
 
@@ -17,7 +17,7 @@ def overview(out: Path, result: RunResult) -> str:
     bins = manifest["bins"]
     rules = printable(manifest["rules"]["name"], 60)
     lines = [
-        f"{manifest['rows_read']:,} rows read under the rules {rules}, as of {manifest['as_of']}",
+        f"{counted(manifest['rows_read'], 'row')} read under the rules {rules}, as of {manifest['as_of']}",
         "",
     ]
     lines += [f"  {name:<12}{count:>12,}" for name, count in bins.items() if name != "rejected"]
@@ -26,19 +26,19 @@ def overview(out: Path, result: RunResult) -> str:
     lines += [f"    {reason:<28}{count:>8,}" for reason, count in refused.items() if count]
     if manifest["award_rows_read"]:
         awards = manifest["award_bins"]
-        counted = {**{k: v for k, v in awards.items() if k != "rejected"}, "rejected": sum(awards["rejected"].values())}
-        lines += ["", "  awards: " + ", ".join(f"{count:,} {name}" for name, count in counted.items() if count)]
+        found = {**{k: v for k, v in awards.items() if k != "rejected"}, "rejected": sum(awards["rejected"].values())}
+        lines += ["", "  awards: " + ", ".join(f"{count:,} {name}" for name, count in found.items() if count)]
     board = _table(folder, "leaderboard", ["pool", "rank", "player_id", "rating", "games"])
     boards = board.partition_by("pool", maintain_order=True) if "pool" in board.columns else [board]
     for one in boards[:3]:
         title = f"Leaderboard, {printable(one['pool'][0])}" if "pool" in one.columns else "Leaderboard"
-        lines += ["", f"{title} (top {min(10, one.height)} of {manifest['players']:,} players)"]
+        lines += ["", f"{title} (top {min(10, one.height)} of {counted(manifest['players'], 'player')})"]
         for row in one.head(10).iter_rows(named=True):
             rating = row["rating"] if isinstance(row["rating"], int) else f"{row['rating']:.2f}"
-            games = "game" if row["games"] == 1 else "games"
-            lines.append(f"  {row['rank']:>4}  {printable(row['player_id']):<24}{rating:>9}  {row['games']:>6,} {games}")
+            number, games = counted(row["games"], "game").split()
+            lines.append(f"  {row['rank']:>4}  {printable(row['player_id']):<24}{rating:>9}  {number:>6} {games}")
     if len(boards) > 3:
-        lines.append(f"  … and {len(boards) - 3} more boards")
+        lines.append(f"  … and {counted(len(boards) - 3, 'more board')}")
     lines += _favourites(folder)
     timings = manifest["timings"]
     spent = ", ".join(f"{name} {timings[name]:.1f}" for name in ("input", "reading", "window", "kernel", "writing", "tables"))

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from eloreplay import journal
 from eloreplay.boards import archive_board
 from eloreplay.changes import look_back, write_changes
+from eloreplay.console import counted
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.games import Intake
 from eloreplay.instants import now_us, show_us
@@ -83,12 +84,16 @@ class Plan:
         ]
         for title, key in (("before", "before"), ("after", "after")):
             numbers = ", ".join(
-                f"{'?' if found[key][name] is None else format(found[key][name], ',')} {word}"
-                for name, word in (("rated", "rated games"), ("rows_read", "rows read"), ("players", "players"))
+                f"? {words[1]}" if found[key][name] is None else counted(found[key][name], *words)
+                for name, words in (
+                    ("rated", ("rated game", "rated games")),
+                    ("rows_read", ("row read", "rows read")),
+                    ("players", ("player", "players")),
+                )
             )
             lines.append(f"  {title:<7} as of {found[key]['as_of'] or '?'}: {numbers}")
         if self.moved is not None:
-            lines.append(f"  {self.moved:,} players have another rating or another number of games")
+            lines.append("  " + counted(self.moved, "player has", "players have") + " another rating or another number of games")
         lines.append(
             "The next night goes on from it and reads again what has come since: mend or remove what was wrong first."
             if done

@@ -23,6 +23,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from eloreplay.errors import EnvironmentFault, FolderBusy, UsageFault
 from eloreplay.instants import now_us, show_us
@@ -69,7 +70,10 @@ class OutputFolder:
         return self.root / "runs" / f"{1 if current is None else int(current.name) + 1:06d}"
 
     def publish(self, keep: int) -> Path:
-        """Move the run into place, switch `current` to it and drop what is older than the last `keep` runs."""
+        """Move the run into place, switch `current` to it and drop what is older than the last `keep` runs.
+
+        A run that somebody reads for long (`reading`) stays until a later one is published.
+        """
         target = self.next_run()
         target.parent.mkdir(exist_ok=True)
         sync_tree(self.run)
@@ -88,8 +92,9 @@ class OutputFolder:
             raise
         sync_folder(self.root)
         # Published. What cannot be removed now is removed by the next run, and is no failure of this one.
-        for folder in [*self._runs()[:-keep], self.root / "refused"]:
-            shutil.rmtree(folder, ignore_errors=True)
+        for folder in self._runs()[:-keep]:
+            _drop(folder)
+        shutil.rmtree(self.root / "refused", ignore_errors=True)
         self.clean()
         return target
 
@@ -135,6 +140,65 @@ def current_run(root: Path) -> Path | None:
 
 
 @contextlib.contextmanager
+def reading(root: Path) -> Iterator[Path | None]:
+    """The published run of `root`, kept from being dropped for the length of the block; None before the first.
+
+    Any number of readers may do this at once, and no run has to wait for them. The hold is a shared `flock` on the run's folder:
+    it needs no right to write, and it ends with the process however that ends.
+
+    Raises:
+        UsageFault: `current` is no link to a run.
+    """
+    while True:
+        run = current_run(root)
+        if run is None:
+            yield None
+            return
+        try:
+            descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # dropped since the link was read: another one is in force
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # it is being dropped
+            except OSError:
+                pass  # a file system without locks: read as before there were any
+            if not _is_at(descriptor, run):
+                continue
+            yield run
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the open folder still stands at `path`."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _drop(run: Path) -> None:
+    """Remove a run that is kept no longer, unless somebody reads it."""
+    try:
+        descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+        shutil.rmtree(run, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
 def hold(root: Path) -> Iterator[OutputFolder]:
     """Hold an output folder for the length of a run; makes it when it does not exist.
 
@@ -165,7 +229,7 @@ def hold(root: Path) -> Iterator[OutputFolder]:
         if left:
             folder.notes.append(f"took over the lock of a run that ended without giving it back ({left})")
         os.ftruncate(descriptor, 0)
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": show_us(now_us())}
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": show_us(now_us()), "began": _began(os.getpid())}
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         yield folder
         os.ftruncate(descriptor, 0)
@@ -187,6 +251,44 @@ def _holder(descriptor: int) -> str:
     if not isinstance(holder, dict):
         return ""
     return f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('since')}"
+
+
+def at_work(root: Path) -> dict[str, Any] | None:
+    """Which run holds the folder now: `pid`, `host`, `since`, and whether that is `certain`; None: nobody does.
+
+    Looks without touching the lock, for whoever tried it could turn away a run that begins at that moment. A process of this
+    machine is asked for; of another machine's it is only known that it has not given the lock back.
+    """
+    try:
+        holder = json.loads((root / "lock").read_bytes()[:4096] or b"null")
+    except (OSError, ValueError):
+        return None
+    if not isinstance(holder, dict) or not isinstance(holder.get("pid"), int) or holder["pid"] < 1:
+        return None
+    here = holder.get("host") == socket.gethostname()
+    if here and not _is_alive(holder["pid"], holder.get("began")):
+        return None
+    return {"pid": holder["pid"], "host": holder.get("host"), "since": holder.get("since"), "certain": here}
+
+
+def _is_alive(pid: int, began: int | None) -> bool:
+    """Whether that process is still there; another one that has got its number since began at another moment."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # somebody else's
+    return began is None or _began(pid) in (None, began)
+
+
+def _began(pid: int) -> int | None:
+    """When a process began, in the system's own units; -1 when it has ended, None where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return -1 if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def claim(root: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eloreplay.console import counted
 from eloreplay.differences import Difference
 
 #: Files that are named when the inputs are no longer what they were.
@@ -57,11 +58,14 @@ class Verdict:
         if self.difference is not None:
             return "\n".join([f"run {self.run} differs: {self.difference}", *said])
         bins = self.manifest["bins"]
-        counted = (
-            f"{bins['rated']:,} games, {self.manifest['players']:,} players, {sum(bins['rejected'].values()):,} refused rows, "
-            f"{self.manifest['rows_read']:,} rows read"
+        held = (
+            (bins["rated"], "game", "games"),
+            (self.manifest["players"], "player", "players"),
+            (sum(bins["rejected"].values()), "refused row", "refused rows"),
+            (self.manifest["rows_read"], "row read", "rows read"),
         )
-        return "\n".join([f"equal: run {self.run}, computed again {', '.join(self.ways)}: {counted}", *said])
+        figures = ", ".join(counted(*one) for one in held)
+        return "\n".join([f"equal: run {self.run}, computed again {', '.join(self.ways)}: {figures}", *said])
 
 
 def changed_inputs(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:

@@ -6,7 +6,8 @@ that is concerned. The published folder is only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from eloreplay.reader import TableReader, TableSpec, TypeLedger
 from eloreplay.run import Clock, RunResult, full_disk_in_words
 from eloreplay.sources import Source, file_digest, find_sources
 from eloreplay.step import Change, Step, StepResult
-from eloreplay.store import OutputFolder, current_run, hold
+from eloreplay.store import OutputFolder, hold, reading
 
 VOID_COLUMNS = (Column("game_id", "id", required=True),)
 
@@ -57,7 +58,21 @@ def what_if(
     """
     if question.void is None and question.excluded is None:
         raise UsageFault("say what would be different: --void FILE, --exclude-players FILE, or both")
-    before = published(out)
+    with published(out) as before:
+        return _answer(out, before, target, question, threads, memory_limit, report, note)
+
+
+def _answer(
+    out: Path,
+    before: Path,
+    target: Path,
+    question: WhatIf,
+    threads: int | None,
+    memory_limit: str,
+    report: Report,
+    note: Callable[[str], None],
+) -> tuple[RunResult, StepResult]:
+    """`what_if`, held against the run `before`."""
     if target.exists() and target.resolve() == out.resolve():
         raise UsageFault(f"--to {target}: is the folder of the real runs; a what-if needs one of its own")
     manifest = read_manifest(before)
@@ -77,17 +92,18 @@ def what_if(
             folder.clean()
 
 
-def published(out: Path) -> Path:
-    """The published run of a folder.
+@contextlib.contextmanager
+def published(out: Path) -> Iterator[Path]:
+    """The published run of a folder, which stays for the length of the block, whatever nights are published meanwhile.
 
     Raises:
         UsageFault: there is none, or it keeps nothing to go on from.
     """
-    run = current_run(out)
-    if run is None:
-        raise UsageFault(f"{out}: there is no published run here; start with eloreplay backfill … --out {out}")
-    fold(run)
-    return run
+    with reading(out) as run:
+        if run is None:
+            raise UsageFault(f"{out}: there is no published run here; start with eloreplay backfill … --out {out}")
+        fold(run)
+        yield run
 
 
 def fold(run: Path) -> Fold:

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -114,7 +115,7 @@ def test_verify_says_equal_and_touches_nothing(site: Site) -> None:
     before = contents(site.out / "runs")
     said = call("verify", site.games, "--out", site.out)
     assert (said.code, said.stderr) == (0, "")
-    assert said.stdout.startswith("equal: run 000001, computed again from zero: 60 games, 12 players, 1 refused rows, 61 rows read")
+    assert said.stdout.startswith("equal: run 000001, computed again from zero: 60 games, 12 players, 1 refused row, 61 rows read")
     assert contents(site.out / "runs") == before
     assert not (site.out / "work").exists()
     assert os.readlink(site.out / "current") == "runs/000001"
@@ -568,6 +569,27 @@ def test_how_old_it_is(site: Site, as_of: str, made_at: str, lines: list[dict[st
     found = lookback.status(site.out, NOW)
     assert found["fresh_at"] == fresh
     assert found["age_s"] == (NOW - support.ts(fresh.replace("T", " ").rstrip("Z"))) // 1_000_000
+
+
+def test_which_run_is_at_work(site: Site) -> None:
+    """The holder while it holds, nobody afterwards, and nobody when it was killed; another machine cannot be asked."""
+    assert lookback.status(site.out, NOW)["at_work"] is None
+    with store.hold(site.out):
+        before = (site.out / "lock").read_bytes()
+        found = json.loads(call("status", site.out, "--json").stdout)["at_work"]
+        assert (found["pid"], found["host"], found["certain"]) == (os.getpid(), socket.gethostname(), True)
+        assert f"at work      process {os.getpid()} on {socket.gethostname()}, since 20" in call("status", site.out).stdout
+        assert (site.out / "lock").read_bytes() == before
+    assert "at work" not in call("status", site.out).stdout
+    holder = json.loads(before)
+    for changed, certain in (({"began": holder["began"] + 1}, None), ({"pid": 2**22 + 1}, None), ({"host": "elsewhere"}, False)):
+        (site.out / "lock").write_text(json.dumps(holder | changed), encoding="utf-8")
+        one = lookback.status(site.out, NOW)["at_work"]
+        assert one == certain if one is None else one["certain"] is certain
+    assert "(another machine: at work, or killed there)" in call("status", site.out).stdout
+    for damaged in (b"\xff", b"[1]", b'{"pid": "1"}', b'{"pid": -1}'):
+        (site.out / "lock").write_bytes(damaged)
+        assert lookback.status(site.out, NOW)["at_work"] is None
 
 
 def test_max_age(site: Site) -> None:

@@ -1055,3 +1055,68 @@ def test_the_command_is_there(run_backfill: Backfill) -> None:
         "--accept-changes",
     ):
         assert option in out.stdout
+
+
+# ---------------------------------------------------------------- a question meanwhile
+
+
+def test_a_night_during_a_what_if_leaves_the_run_that_it_reads(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one run is kept, two are published while the question is worked out, and a second question is asked meanwhile."""
+    from eloreplay import what_if
+
+    site.deliver(first=series(30))
+    site.backfill("--keep", "1").ok()
+    void = site.table("void", [{"game_id": 3}])
+    ask = ["what-if", site.out, "--void", void, "--quiet", "--to"]
+    alone = support_nightly.command([*ask, site.base / "alone"], site.base / "alone").ok()
+    real, runs = what_if.go_on, []
+
+    def meanwhile(*arguments: Any, **named: Any) -> Any:
+        if not runs:
+            runs.append(True)
+            for number in (1, 2):
+                site.deliver(**{f"more{number}": series(5, first=30 + 5 * number)})
+                site.night().ok()
+                runs.append(sorted(path.name for path in (site.out / "runs").iterdir()))
+            support_nightly.command([*ask, site.base / "other"], site.base / "other").ok()
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(what_if, "go_on", meanwhile)
+    answer = support_nightly.command([*ask, site.base / "answer"], site.base / "answer").ok()
+    assert runs == [True, ["000001", "000002"], ["000001", "000003"]]
+    support_nightly.assert_equal(answer.folder, alone.folder)
+    assert answer.manifest()["after"] == "000001"
+    site.deliver(more3=series(5, first=50))
+    site.night().ok()
+    assert [path.name for path in (site.out / "runs").iterdir()] == ["000004"]
+
+
+def test_one_of_a_thing_is_said_as_one(site: Site) -> None:
+    site.deliver(first=series(20))
+    site.backfill().ok()
+    late = game(900, NOON + HOUR + 1, "p0", "p1")
+    site.deliver(late=[late], new=[game(901, NOON + 20 * HOUR, "p0", "p1")])
+    said = support_nightly.night(site.games, site.out, *AS_OF, "--accept-changes", quiet=False).ok().stdout
+    assert "1 new game as of" in said
+    assert "1 game of the past is not what it was: 1 came late" in said
+
+
+@pytest.mark.parametrize("command", ["nightly", "what-if"])
+def test_the_help_says_whose_number_of_threads_is_used(command: str) -> None:
+    said = support_nightly.command([command, "--help"], Path())
+    assert "as many as in the run before unless given" in " ".join(said.stdout.split())
+
+
+def test_a_day_is_known_by_number_last_instant_and_both_halves_of_its_digest(site: Site) -> None:
+    """One of them alone being another is a change: each is looked at."""
+    day = {"file_no": 0, "day": 7, "row_count": 2, "last_us": 9, "digest": "ab" * 32}
+    changes = [{"row_count": 3}, {"last_us": 8}, {"last_us": None}, {"digest": "ab" * 31 + "ac"}, {"digest": "bb" + "ab" * 31}]
+    database = queries.Database(None, threads=1, memory_limit="200MB", spill=site.base / "spill")
+    types = pa.schema([(name, pa.string() if name == "digest" else pa.int64()) for name in day])
+    database.put("rewritten", pa.table({"file_no": pa.array([0], pa.int64())}))
+    database.put("file_days_before", pa.Table.from_pylist([day], schema=types))
+    for change in ({}, *changes):
+        database.put("incoming_days", pa.Table.from_pylist([day | change], schema=types))
+        assert database.rows("known_days") == ([] if change else [(0, 7)]), change
+        assert database.rows("withdrawn_days") == ([(0, 7)] if change else []), change
+    database.close()
