@@ -32,29 +32,34 @@ def explain(root: Path, game: str, past: bool = True) -> dict[str, Any]:
         EnvironmentFault: the run cannot be read.
     """
     with asked_run(root) as asked:
-        game_id = as_id(game, asked.is_whole("game_id"), "game")
-        row = timeline_row(asked, game_id)
-        rows = stored_rows(asked, game_id)
-        found: dict[str, Any] = {
-            "game_id": game_id,
-            "run": asked.run.name,
-            "as_of": asked.manifest["as_of"],
-            "rules": asked.ruleset.name,
-            "status": RATED if row is not None else None,
-            "rows": [_shown_row(one) for one in rows[:ROWS_SHOWN]],
-            "row_count": len(rows),
-        }
-        if row is not None:
-            found |= _rated(asked, row)
-        found["past"] = past_of(asked, game_id, row) if past else []
-        if row is None and rows:
-            decisive = verdict_of(rows)
-            found |= {"status": decisive["verdict"], "why": decisive["why"], "file": decisive["file"], "row": decisive["row_no"]}
-        elif row is None and found["past"]:
-            found |= {"status": "withdrawn", "why": "no file has it any more", "file": None, "row": None}
-        elif row is None:
-            raise UsageFault(f"{asked.root}: no row of a game {game!r} was read by run {asked.run.name}{_hint(asked, game)}")
-        return found
+        return explain_game(asked, game, past)
+
+
+def explain_game(asked: Asked, game: str, past: bool = True) -> dict[str, Any]:
+    """As `explain`, of a run that is open."""
+    game_id = as_id(game, asked.is_whole("game_id"), "game")
+    row = timeline_row(asked, game_id)
+    rows = stored_rows(asked, game_id)
+    found: dict[str, Any] = {
+        "game_id": game_id,
+        "run": asked.run.name,
+        "as_of": asked.manifest["as_of"],
+        "rules": asked.ruleset.name,
+        "status": RATED if row is not None else None,
+        "rows": [_shown_row(one) for one in rows[:ROWS_SHOWN]],
+        "row_count": len(rows),
+    }
+    if row is not None:
+        found |= _rated(asked, row)
+    found["past"] = past_of(asked, game_id, row) if past else []
+    if row is None and rows:
+        decisive = verdict_of(rows)
+        found |= {"status": decisive["verdict"], "why": decisive["why"], "file": decisive["file"], "row": decisive["row_no"]}
+    elif row is None and found["past"]:
+        found |= {"status": "withdrawn", "why": "no file has it any more", "file": None, "row": None}
+    elif row is None:
+        raise UsageFault(f"{asked.root}: no row of a game {game!r} was read by run {asked.run.name}{_hint(asked, game)}")
+    return found
 
 
 def _hint(asked: Asked, game: str) -> str:

@@ -87,8 +87,8 @@ def _table(found: dict[str, Any]) -> list[str]:
 def _before(side: dict[str, Any]) -> str:
     origin, who = side["before_from"], name(side["player_id"])
     text = {
-        "start": f"{who} had no game before and starts at {rating(origin['rating_after'])}",
-        "start rating": f"{who} had no game before and starts at the {rating(origin['rating_after'])} that he was given",
+        "start": f"{who} has no earlier game and starts at {rating(origin['rating_after'])}",
+        "start rating": f"{who} has no earlier game and begins with his start rating, {rating(origin['rating_after'])}",
     }.get(origin["kind"], "")
     if origin["kind"] == "game":
         text = f"{who} stood at {rating(origin['rating_after'])} after game {name(origin['game_id'])} ({when(origin['played_at'])})"
@@ -261,8 +261,9 @@ def _cause(cause: dict[str, Any]) -> str:
         how = how or f"is not rated any more: {cause['verdict'].replace('_', ' ')}"
         sides = f"{name(cause['winner_id'])} against {name(cause['loser_id'])}"
         text = f"because game {name(cause['id'])} ({sides}, {when(cause['played_at'])}) {how}"
-    text += f"; it reached {who}"
-    # The way as it went: from the cause to the player.
-    for step in reversed(cause["via"]):
-        text += f" through game {name(step['game_id'])} of {name(step['opponent'])} against {name(step['player'])}"
+    if cause["via"]:
+        # The way as it went: from the cause to the player.
+        text += f"; it reached {who}"
+        for step in reversed(cause["via"]):
+            text += f" through game {name(step['game_id'])} of {name(step['opponent'])} against {name(step['player'])}"
     return text
