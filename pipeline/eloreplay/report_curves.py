@@ -340,7 +340,9 @@ def rates_chart(ladder: Ladder, name: str, title: str, slice_: str, values: Sequ
         expected.append(Mark(promised, at, said=f"{printable(value)}: expected {share(promised)}"))
         said = f"{printable(value)}: real {share(row['value'])} ({share(row['low'])} – {share(row['high'])})"
         real.append(Mark(row["value"], at, row["low"], row["high"], said=said))
-    x = rate_axis("won by the favourite", [mark.x for mark in expected] + finite([v for m in real for v in (m.x, m.low, m.high)]))
+    x = rate_axis(
+        "won by the favourite", [mark.x for mark in expected] + finite([v for m in real for v in (m.x, m.low, m.high)]), marks=4
+    )
     words = ". ".join(f"{r.said}, {e.said.split(': ')[-1]}" for e, r in zip(expected, real, strict=True))
     labels = [printable(value, 30) for value in values]
     series = [Series(EXPECTED, "tick", 2, expected), Series("real, with 95 % interval", "dots", 1, real)]
@@ -352,7 +354,7 @@ def slices_section(ladder: Ladder) -> Section | None:
     blocks = []
     for slice_, title in SLICES.items():
         values = ladder.values(slice_)
-        if len(values) < 2:
+        if len(values) < 2 or not ladder.values(slice_, "favourite_real_rate"):
             continue
         shown = values[-VALUES_SHOWN:] if slice_ == "month" else values[:VALUES_SHOWN]
         rows: list[list[Text]] = [

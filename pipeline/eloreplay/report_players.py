@@ -195,7 +195,9 @@ def _strongest_chart(ladder: Ladder, months: Sequence[str]) -> Rows:
         expected.append(Mark(promised, at, said=f"{month}: expected {share(promised)}"))
         said = f"{month}: real {share(row['value'])} ({share(row['low'])} – {share(row['high'])})"
         real.append(Mark(row["value"], at, row["low"], row["high"], said=said))
-    x = rate_axis("won by the top tenth", [m.x for m in expected] + finite([v for m in real for v in (m.x, m.low, m.high)]))
+    x = rate_axis(
+        "won by the top tenth", [m.x for m in expected] + finite([v for m in real for v in (m.x, m.low, m.high)]), marks=4
+    )
     under = sum(r.x < e.x for e, r in zip(expected, real, strict=True))
     said = f"In {under} of {len(real)} months the top tenth won less often than expected. The table has every month."
     series = [Series(EXPECTED, "tick", 2, expected), Series("real, with 95 % interval", "dots", 1, real)]
