@@ -29,10 +29,10 @@ run: $(STAMP)  ## rate the shipped sample into out/sample
 
 # Nothing is printed after pytest: its summary is the last line.
 test: $(STAMP)  ## the tests, without the long forms
-	@$(BIN)/python -m pytest -n 2 -m "not long"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
 
 test-all: $(STAMP)  ## the tests with the long forms
-	@$(BIN)/python -m pytest -n 2 -m ""
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m ""
 
 bench: $(STAMP)  ## time a backfill of 10 million made-up games (make bench GAMES=1000000)
 	@$(BIN)/python tests/bench/bench.py $(GAMES)

@@ -10,8 +10,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 import support
 from support import Backfill, game
+from support_killed import wait_for
+from warm import Run, Warm
 
 from eloreplay import journal, store
 from eloreplay.cli import main
@@ -454,15 +454,13 @@ def back_to_the_start(template: Path, site: Site) -> None:
     shutil.copytree(template / "out", site.out, symlinks=True)
 
 
-def killed_at_random(template: Path, site: Site, whole: Whole, number: int, seed: int) -> tuple[dict[str, int], int]:
+def killed_at_random(template: Path, site: Site, whole: Whole, warm: Warm, number: int, seed: int) -> tuple[dict[str, int], int]:
     rng, seen, killed = random.Random(seed), {"bad": 0, "old": 0}, 0
-    command = [sys.executable, "-m", "eloreplay", "rollback", str(site.out), "1", "--quiet"]
 
-    def start() -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not (site.out / "work").exists():
-            time.sleep(0.0005)
-        return process
+    def start() -> Run:
+        run = warm.start(["rollback", str(site.out), "1", "--quiet"])
+        wait_for(run, site.out / "work")
+        return run
 
     started = start()
     began = time.monotonic()
@@ -470,49 +468,23 @@ def killed_at_random(template: Path, site: Site, whole: Whole, number: int, seed
     seconds = time.monotonic() - began
     for _ in range(number):
         back_to_the_start(template, site)
-        process = start()
-        try:
-            code = process.wait(rng.uniform(0.0, 1.05 * seconds))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            code = process.wait()
-        killed += code == -signal.SIGKILL
+        killed += start().kill_after(rng.uniform(0.0, 1.05 * seconds)) == -signal.SIGKILL
         seen[assert_whole(site, whole)] += 1
         assert_undisturbed(site, whole)
     return seen, killed
 
 
-def test_killed_at_random_instants(template: Path, site: Site, whole: Whole) -> None:
-    seen, killed = killed_at_random(template, site, whole, 6, SEED)
+def test_killed_at_random_instants(template: Path, site: Site, whole: Whole, warm: Warm) -> None:
+    seen, killed = killed_at_random(template, site, whole, warm, 6, SEED)
     assert sum(seen.values()) == 6
     assert killed >= 2
 
 
 @pytest.mark.long
-def test_killed_at_a_hundred_random_instants(template: Path, site: Site, whole: Whole) -> None:
-    seen, killed = killed_at_random(template, site, whole, 100, SEED + 1)
+def test_killed_at_a_hundred_random_instants(template: Path, site: Site, whole: Whole, warm: Warm) -> None:
+    seen, killed = killed_at_random(template, site, whole, warm, 100, SEED + 1)
     assert sum(seen.values()) == 100
     assert killed >= 50
-
-
-#: The process ends itself the hard way at the n-th call of one of its steps.
-CUT = """
-import os, signal, sys
-from eloreplay.cli import main
-name, count, when = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-real, calls = getattr(os, name), 0
-def cut(*arguments, **named):
-    global calls
-    calls += 1
-    if calls == count and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = real(*arguments, **named)
-    if calls == count:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-setattr(os, name, cut)
-sys.exit(main(sys.argv[4:]))
-"""
 
 
 @pytest.mark.parametrize(
@@ -528,25 +500,23 @@ sys.exit(main(sys.argv[4:]))
         ("replace", -1, "after", "old"),
     ],
 )
-def test_killed_at_a_step(site: Site, whole: Whole, step: str, count: int, when: str, seen: str) -> None:
+def test_killed_at_a_step(site: Site, whole: Whole, warm: Warm, step: str, count: int, when: str, seen: str) -> None:
     # The archive of boards replaces files as well: have it written before, so that what is counted is the switch's own call.
     journal.repair(site.out)
     if count == -1:  # moving ratings.duckdb out of the working folder is a rename, too
         count = {"rename": 2, "replace": 1}[step]
-    command = [sys.executable, "-c", CUT, step, str(count), when, "rollback", str(site.out), "1", "--quiet"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    run = warm.start(["rollback", str(site.out), "1", "--quiet"], cut=(step, count, when))
+    assert run.wait() == -signal.SIGKILL
     assert assert_whole(site, whole) == seen
     assert_undisturbed(site, whole)
 
 
-def test_readers_meanwhile_see_whole_runs(site: Site, whole: Whole) -> None:
-    command = [sys.executable, "-m", "eloreplay", "rollback", str(site.out), "1", "--quiet"]
-    process = subprocess.Popen(command)
+def test_readers_meanwhile_see_whole_runs(site: Site, whole: Whole, warm: Warm) -> None:
+    run = warm.start(["rollback", str(site.out), "1", "--quiet"])
     seen: list[Any] = []
-    while process.poll() is None:
+    while not run.poll():
         seen.append(assert_whole(site, whole))
-    assert process.returncode == 0
+    assert run.wait() == 0
     seen.append(assert_whole(site, whole))
     assert seen[0] == "bad"
     assert seen[-1] == "old"

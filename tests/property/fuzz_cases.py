@@ -585,6 +585,7 @@ class Judge:
 
 def work() -> None:
     """Answer seeds from standard input until it ends."""
+    os.fsync = lambda _descriptor: None  # as in the tests' own process: nobody cuts the power
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
     os.dup2(2, 1)
     with tempfile.TemporaryDirectory() as home:
