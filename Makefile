@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Done when this file is newer than what it depends on: the second `make` spends no time on installing.
 STAMP := .venv/.installed
+# What `make bench` compares with has an environment of its own, so that its needs never touch the product's.
+PEERS := .venv-bench
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-all bench lint format typecheck imports check clean
@@ -34,8 +36,14 @@ test: $(STAMP)  ## the tests, without the long forms
 test-all: $(STAMP)  ## the tests with the long forms
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m ""
 
-bench: $(STAMP)  ## time a backfill of 10 million made-up games (make bench GAMES=1000000)
-	@$(BIN)/python tests/bench/bench.py $(GAMES)
+bench: $(STAMP) $(PEERS)/.installed  ## how fast, beside the floor, C and others (GAMES=1000000; BENCH=large; ONLY=floor)
+	@$(BIN)/python tests/bench/bench.py --peers $(PEERS)/bin/python $(if $(filter large,$(BENCH)),--large) \
+	  $(foreach games,$(GAMES),--games $(games)) $(foreach part,$(ONLY),--only $(part)) $(BENCH_OPTIONS)
+
+$(PEERS)/.installed: pyproject.toml constraints.txt $(STAMP)
+	@$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]' -c constraints.txt
+	@touch $@
 
 lint: $(STAMP)  ## style of Python and SQL
 	$(BIN)/ruff check .
@@ -54,7 +62,7 @@ imports: $(STAMP)  ## imports go one way
 
 check: lint typecheck imports test  ## all of the above before a commit
 
-# .venv stays: it is what takes long, and a changed constraint renews it anyway.
-clean:  ## remove what was made, except .venv
+# .venv and .venv-bench stay: they are what takes long, and a changed constraint renews it anyway.
+clean:  ## remove what was made, except the environments
 	rm -rf out dist build .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,201 +1,296 @@
-"""How fast a backfill is, and how that compares with only reading and writing the same columns.
+"""How fast a replay is, beside what nothing can be faster than, beside the same loop in C, and beside others.
 
-    python tests/bench/bench.py [GAMES] [--players N] [--rules NAME] [--folder DIR] [--keep]
+    python tests/bench/bench.py [--games N]… [--large] [--only PART]… [--rounds N] [--json FILE] [--write-docs]
 
-Simulates GAMES clean games (10 million unless given) into a temporary folder, once: the next call finds them there.
-Then runs `eloreplay backfill` as a user would, in its own process, and prints rows a second, peak memory and where the
-time went. The floor is DuckDB alone on the same files: it reads and hashes every column the backfill maps, and writes
-the columns out again. No replay can be faster; the ratio says what the ratings cost on top. Last comes a night: the 30,000 last games,
-delivered to a folder that has all the others.
+On simulated games (`sites.py`), with integer and with text ids, of 1 and 10 million rows, and 100 million with `--large`:
+
+    floor    `eloreplay backfill --no-study` and bare DuckDB and Parquet (`floor.py`)
+    study    the same run with its study
+    kernel   the compiled loop and the same loop in C (`c_loop.py`, `kernel.c`)
+    peers    packages from PyPI and plain Python loops (`peers.py`), run by the Python that `--peers` names
+    sweep    sixteen settings in one pass
+    night    the 30,000 last games, delivered to a folder that has all the others
+    players  how the loop's time grows with the players
+
+Every run is a process of its own, measured from its start to its exit, with its peak memory; what is compared takes turns, and a
+ratio is the median of the ratios of the rounds. The result is one page of tables on standard output (`page.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import importlib.util
+import contextlib
+import datetime as dt
+import importlib.metadata
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 # Nothing heavy is imported here: on Linux a child's peak memory starts at what its parent held.
+from page import page, write_docs
+from sites import site
+from spent import Spent, progress, run, say, script
+
+PARTS = ("floor", "study", "kernel", "peers", "sweep", "night", "players")
+SIZES, LARGE = (1_000_000, 10_000_000), 100_000_000
 NIGHT_GAMES = 30_000
-COLUMNS = "id, ended_at, winner, loser, game_type, cube_value, outcome, ended_by, status, rev"
+RULES = "tavla42"
+#: Given, so that a run does not depend on the day it is made; late enough for every month of the history to be one chunk.
+AS_OF = "2026-10-20"
+SETTINGS = "divisor=400:1900:100"
+#: Games that a peer is given: enough for a steady figure, and few enough for the slow ones (each has a bound of its own).
+PEER_GAMES = 7_000_000
+PLAYERS = (100_000, 1_000_000, 10_000_000)
+MANY_PLAYERS = 100_000_000
+ELOREPLAY = Path(sys.executable).with_name("eloreplay")
+VERSIONS = ("eloreplay", "duckdb", "numba", "numpy", "polars", "pyarrow")
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What one process took: elapsed and processor time in seconds, peak memory in bytes, and what it printed."""
+@dataclass
+class Bench:
+    """What is to be measured, where, and what was found.
 
-    elapsed_s: float
-    cpu_s: float
-    peak_bytes: int
-    output: str
+    Attributes:
+        folder: the simulated games, kept between calls.
+        work: everything else, removed at the end.
+        parts: names of `PARTS`.
+        rounds: of whatever is compared; None: as many as the size allows.
+        peers: the Python that has them, or None.
+        peer_size: rows of the site whose games they are given.
+        found: one entry a measured thing: `part`, `rows`, `ids`, `what`, `spent` (one a round) and more.
+    """
 
+    folder: Path
+    work: Path
+    parts: tuple[str, ...]
+    rounds: int | None
+    peers: Path | None
+    peer_size: int
+    found: list[dict[str, Any]] = field(default_factory=list)
 
-def run(*command: str | Path) -> Spent:
-    """Run a command to its end and measure it and its own children; a failure ends the benchmark."""
-    with tempfile.TemporaryFile("w+") as output:
-        began = time.perf_counter()
-        process = subprocess.Popen([*map(str, command)], stdout=output)
-        # Unlike getrusage(RUSAGE_CHILDREN), whose peak is that of all children so far, this is of this one.
-        _, status, usage = os.wait4(process.pid, 0)
-        elapsed = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read()
-    if process.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: ended with {process.returncode}\n{text}")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return Spent(elapsed, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, text)
+    def note(self, part: str, rows: int, ids: str, what: str, spent: list[Spent], **more: Any) -> None:
+        """Keep a result."""
+        measured = [{"elapsed_s": one.elapsed_s, "cpu_s": one.cpu_s, "peak_bytes": one.peak_bytes} for one in spent]
+        self.found.append({"part": part, "rows": rows, "ids": ids, "what": what, "spent": measured, **more})
 
+    def rounds_of(self, games: int) -> int:
+        """Rounds of a comparison at this size."""
+        return self.rounds or (5 if games <= 1_000_000 else 3 if games <= 10_000_000 else 1)
 
-def python(code: str, *arguments: str | Path) -> Spent:
-    """Run Python code in its own process, with `arguments` in `sys.argv[1:]`."""
-    return run(sys.executable, "-c", code, *arguments)
-
-
-def say(text: str = "") -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def report(what: str, rows: int, spent: Spent) -> None:
-    say(
-        f"{what:<28} {spent.elapsed_s:8.2f} s {rows / spent.elapsed_s:14,.0f} rows/s"
-        f" {spent.cpu_s:8.2f} s cpu {spent.peak_bytes / 2**20:8.0f} MiB peak"
-    )
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A new folder's path, removed afterwards."""
+        with tempfile.TemporaryDirectory(dir=self.work) as folder:
+            yield Path(folder) / "out"
 
 
-SIMULATE = """
-import sys
-from pathlib import Path
-from eloreplay.simulate import simulate
-simulate(Path(sys.argv[1]), games=int(sys.argv[2]), players=int(sys.argv[3]), clean=True)
-"""
-
-READ = f"""
-import sys, duckdb
-columns = {COLUMNS!r}
-hashed = "sum(hash(" + columns + ")::hugeint)"
-print(duckdb.sql(f"select count(*), {{hashed}} from read_parquet('{{sys.argv[1]}}/*.parquet')").fetchall())
-"""
-
-WRITE = f"""
-import sys, duckdb
-duckdb.sql("copy (select {COLUMNS} from read_parquet('" + sys.argv[1] + "/*.parquet')) to '" + sys.argv[2]
-           + "' (format parquet, compression zstd)")
-"""
-
-
-SPLIT = """
-import sys, duckdb
-last, rest, night, games = sys.argv[1:]
-rows = f"(select *, row_number() over (order by ended_at desc, id desc) as place from read_parquet('{last}'))"
-for where, path in ((f"place > {games}", rest), (f"place <= {games}", night)):
-    duckdb.sql(f"copy (select * exclude (place) from {rows} where {where} order by ended_at, id) to '{path}' (format parquet)")
-for path in (rest, night):
-    print(duckdb.sql(f"select strftime(max(ended_at at time zone 'UTC'), '%Y-%m-%dT%H:%M:%S.%f') from '{path}'").fetchall()[0][0])
-"""
-
-
-def simulated(folder: Path, games: int, players: int) -> Path:
-    """Return the folder with the games, made now unless an earlier call with the same generator made them."""
-    spec = importlib.util.find_spec("eloreplay")
-    if spec is None or spec.origin is None:
-        sys.exit("eloreplay is not installed in this Python")
-    source = Path(spec.origin).with_name("simulate.py").read_bytes()
-    data = folder / f"games-{games}-{players}-{hashlib.sha256(source).hexdigest()[:12]}"
-    # The columns file is written last, so it says that the games are complete.
-    if not (data / "columns.toml").exists():
-        shutil.rmtree(data, ignore_errors=True)
-        report("simulate", games, python(SIMULATE, data, str(games), str(players)))
-    return data
-
-
-def shares(timings: dict[str, Any], elapsed_s: float, prefix: str = "") -> list[tuple[str, float, float]]:
-    """Flatten the manifest's timings into (name, seconds, share of the elapsed time)."""
-    lines: list[tuple[str, float, float]] = []
-    for name, value in timings.items():
-        if isinstance(value, dict):
-            lines += shares(value, elapsed_s, f"{prefix}{name}.")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            lines.append((prefix + name, float(value), float(value) / elapsed_s))
-    return lines
-
-
-def night(command: Path, data: Path, work: Path, rules: str) -> tuple[Spent, dict[str, Any]]:
-    """Hold the last games back, run a backfill without them, and then the night that brings them."""
-    games = work / "history"
-    games.mkdir()
-    *earlier, last = sorted((data / "games").rglob("*.parquet"))
-    for number, path in enumerate(earlier):
-        (games / f"{number:04d}.parquet").symlink_to(path)
-    delivered = work / "night.parquet"
-    until, now = python(SPLIT, last, games / "rest.parquet", delivered, str(NIGHT_GAMES)).output.split()
-    out = work / "nights"
-    mapped = ["--columns", data / "columns.toml", "--rules", rules]
-    run(command, "backfill", games, *mapped, "--out", out, "--as-of", until, "--quiet")
-    delivered.rename(games / "night.parquet")
-    spent = run(command, "nightly", games, "--out", out, "--as-of", now, "--quiet")
+def backfill(data: Path, ids: str, out: Path, *options: str) -> tuple[Spent, dict[str, Any]]:
+    """Run a backfill as a user would; returns what it took and its manifest."""
+    mapped = ["--columns", data / "columns.toml", "--rules", RULES]
+    spent = run(ELOREPLAY, "backfill", data / ids, *mapped, "--out", out, "--as-of", AS_OF, "--quiet", *options)
     return spent, json.loads((out / "current" / "manifest.json").read_text())
 
 
+def measure_size(bench: Bench, games: int, ids: str) -> None:
+    """Everything at one size with one kind of ids."""
+    data = site(bench.folder, games)
+    rounds = bench.rounds_of(games)
+    with bench.scratch() as finished:
+        progress(f"{games:,} games, {ids} ids: a first run")
+        first, manifest = backfill(data, ids, finished, "--no-study")
+        timeline = finished / "current" / "timeline"
+        if {"floor", "study"} & set(bench.parts):
+            # Where only one round is afforded the first run counts; elsewhere it only brings the files into the page cache.
+            whole_runs(bench, data, games, ids, timeline, rounds, [(first, manifest)] if rounds == 1 else [])
+        if ids == "text" or games > SIZES[-1]:
+            return
+        if "kernel" in bench.parts:
+            kernel(bench, games, timeline, rounds)
+        if "peers" in bench.parts and games == bench.peer_size:
+            peers(bench, games, timeline, rounds)
+    if "sweep" in bench.parts:
+        sweep(bench, data, games)
+
+
+def whole_runs(
+    bench: Bench, data: Path, games: int, ids: str, timeline: Path, rounds: int, before: list[tuple[Spent, dict[str, Any]]]
+) -> None:
+    """The product, the floor and, with integer ids, the product with its study, in turn; the order changes from round to round."""
+    studied = "study" in bench.parts and ids == "integer" and games <= SIZES[-1]
+    names = ["backfill", *(["floor"] if "floor" in bench.parts else []), *(["study"] if studied else [])]
+    spent: dict[str, list[Spent]] = {name: [] for name in names}
+    told: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for number in range(rounds):
+        for name in names if number % 2 == 0 else reversed(names):
+            progress(f"{games:,} games, {ids} ids, round {number + 1} of {rounds}: {name}")
+            if name == "backfill" and before:
+                took, said = before.pop()
+            else:
+                with bench.scratch() as out:
+                    if name == "floor":
+                        took = script("floor.py", data / ids, timeline, out)
+                        said = json.loads(took.output)
+                        # What it reads only to have something to write is not its work.
+                        took = Spent(took.elapsed_s - said["loading_s"], took.cpu_s, took.peak_bytes, "")
+                    else:
+                        took, said = backfill(data, ids, out, *(["--no-study"] if name == "backfill" else []))
+            spent[name].append(took)
+            told[name].append(said)
+    rows = int(told["backfill"][0]["rows_read"])
+    rated = int(told["backfill"][0]["bins"]["rated"])
+    for name in names:
+        key = "steps" if name == "floor" else "timings"
+        bench.note(
+            "study" if name == "study" else "floor",
+            rows,
+            ids,
+            name,
+            spent[name],
+            rated=rated,
+            steps=[one[key] for one in told[name]],
+        )
+
+
+def kernel(bench: Bench, games: int, timeline: Path, rounds: int) -> None:
+    """The loop alone beside the same in C."""
+    if shutil.which("gcc") is None:
+        progress("no gcc here: the loop in C is left out")
+        return
+    progress(f"{games:,} games: the loop beside C")
+    library = bench.work / "kernel.so"
+    build = "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import c_loop; c_loop.build(Path(sys.argv[2]))"
+    run(sys.executable, "-c", build, Path(__file__).parent, library)
+    took = script("c_loop.py", timeline, library, max(rounds, 3))
+    bench.note("kernel", games, "integer", "kernel", [took], **json.loads(took.output))
+
+
+def peers(bench: Bench, games: int, timeline: Path, rounds: int) -> None:
+    """Others on the same games."""
+    if bench.peers is None:
+        progress("no --peers: they are left out")
+        return
+    from_arrays = bench.work / "games.npz"
+    script("peers.py", "export", timeline, from_arrays)
+    listing = "import sys; sys.path.insert(0, sys.argv[1]); import json, peers; "
+    listing += "print(json.dumps({n: [p.shown, p.package, p.each] for n, p in peers.PEERS.items()}))"
+    known = json.loads(run(bench.peers, "-c", listing, Path(__file__).parent).output)
+    spent: dict[str, list[Spent]] = {name: [] for name in known}
+    said: dict[str, list[dict[str, Any]]] = {name: [] for name in known}
+    for number in range(rounds):
+        for name in known if number % 2 == 0 else reversed(known):
+            progress(f"{games:,} games, round {number + 1} of {rounds}: {known[name][0]}")
+            took = script("peers.py", name, from_arrays, PEER_GAMES, python=bench.peers)
+            spent[name].append(took)
+            said[name].append(json.loads(took.output))
+    for name, (shown, package, each) in known.items():
+        passes = [one["pass_s"] for one in said[name]]
+        bench.note(
+            "peers", said[name][0]["games"], "integer", name, spent[name],
+            shown=shown, package=package, each=each, pass_s=passes, version=said[name][0]["version"],
+        )  # fmt: skip
+
+
+def sweep(bench: Bench, data: Path, games: int) -> None:
+    """Sixteen settings over the same games."""
+    progress(f"{games:,} games: a sweep")
+    with bench.scratch() as out:
+        mapped = ["--columns", data / "columns.toml", "--rules", RULES]
+        took = run(ELOREPLAY, "sweep", data / "integer", *mapped, "--vary", SETTINGS, "--as-of", AS_OF, "--out", out, "--quiet")
+        (told,) = out.glob("*.json")
+        manifest = json.loads(told.read_text())
+    bench.note("sweep", games, "integer", "sweep", [took], settings=manifest["settings"], timings=manifest["timings"])
+
+
+def night(bench: Bench, games: int) -> None:
+    """Hold the last games back, run a backfill without them, and then the night that brings them."""
+    progress(f"{games:,} games: a night")
+    data = site(bench.folder, games)
+    held_back = min(NIGHT_GAMES, games // 10)
+    with bench.scratch() as out, bench.scratch() as history:
+        history.mkdir()
+        *earlier, last = sorted((data / "integer").glob("*.parquet"))
+        for number, path in enumerate(earlier):
+            (history / f"{number:04d}.parquet").symlink_to(path)
+        delivered = history.with_name("night.parquet")
+        until, now = script("sites.py", "split", last, history / "rest.parquet", delivered, held_back).output.split()
+        mapped = ["--columns", data / "columns.toml", "--rules", RULES]
+        whole = run(ELOREPLAY, "backfill", history, *mapped, "--out", out, "--as-of", until, "--quiet")
+        delivered.rename(history / "night.parquet")
+        took = run(ELOREPLAY, "nightly", history, "--out", out, "--as-of", now, "--quiet")
+        manifest = json.loads((out / "current" / "manifest.json").read_text())
+    bench.note("night", games, "integer", "whole", [whole])
+    bench.note("night", games, "integer", "night", [took], delivered=held_back, steps=[manifest["timings"]])
+
+
+def players(bench: Bench, large: bool) -> None:
+    """The loop alone with more and more players, met at random."""
+    for many in (*PLAYERS, *((MANY_PLAYERS,) if large else ())):
+        progress(f"the loop with {many:,} players")
+        took = script("c_loop.py", "players", many, 1_000_000, 3)
+        bench.note("players", 1_000_000, "integer", f"{many}", [took], **json.loads(took.output))
+
+
+def machine() -> dict[str, Any]:
+    """What this was measured on and with."""
+    here: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count(), "system": platform.system()}
+    with contextlib.suppress(OSError):
+        here["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError):
+        here["load"] = round(os.getloadavg()[0], 2)
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        here["processor"] = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    if shutil.which("gcc"):
+        here["gcc"] = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False).stdout.strip()
+    versions = {name: importlib.metadata.version(name) for name in VERSIONS}
+    return here | {"versions": versions, "date": dt.datetime.now(dt.UTC).date().isoformat()}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time a backfill against the floor of reading and writing.")
-    default = int(os.environ.get("GAMES") or 10_000_000)
-    parser.add_argument("games", nargs="?", type=int, default=default, help="games to simulate (or $GAMES)")
-    parser.add_argument("--players", type=int, help="players to simulate (a hundredth of the games)")
-    parser.add_argument("--rules", default="tavla42", help="ruleset of the backfill")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "eloreplay-bench")
-    parser.add_argument("--keep", action="store_true", help="keep the backfill's output folder")
+    parser = argparse.ArgumentParser(description="Time a replay beside its floor, the same loop in C, and others.")
+    parser.add_argument("--games", type=int, action="append", help="rows to simulate; may be repeated (1 and 10 million)")
+    parser.add_argument("--large", action="store_true", help="also 100 million rows and 100 million players")
+    parser.add_argument("--only", action="append", choices=PARTS, help="measure this part; may be repeated")
+    parser.add_argument("--rounds", type=int, help="rounds of every comparison (5, 3 and 1, by size)")
+    parser.add_argument("--peers", type=Path, help="the Python that has the extra `bench`")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "eloreplay-bench", help="where games are kept")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement to FILE")
+    parser.add_argument("--write-docs", action="store_true", help="put the page into docs/performance.md")
     asked = parser.parse_args()
-    games: int = asked.games
-    players: int = asked.players or max(games // 100, 2)
+    sizes: list[int] = asked.games or [*SIZES]
+    if asked.large and LARGE not in sizes:
+        sizes.append(LARGE)
+    sizes.sort()
     asked.folder.mkdir(parents=True, exist_ok=True)
 
-    say(f"{games:,} games, {players:,} players, {os.cpu_count()} cores, rules {asked.rules}")
-    data = simulated(asked.folder, games, players)
-    work = Path(tempfile.mkdtemp(prefix="run-", dir=asked.folder))
-    try:
-        # Once before anything is timed: all three then find the files in the page cache.
-        python(READ, data / "games")
-        out = work / "out"
-        command = Path(sys.executable).with_name("eloreplay")
-        arguments = ["backfill", data / "games", "--columns", data / "columns.toml", "--rules", asked.rules]
-        backfill = run(command, *arguments, "--out", out, "--json")
-        manifest = json.loads((out / "current" / "manifest.json").read_text())
-        plain = run(command, *arguments, "--out", work / "plain", "--no-study", "--quiet")
-        one_night, after = night(command, data, work, asked.rules)
-        read = python(READ, data / "games")
-        write = python(WRITE, data / "games", work / "floor.parquet")
-    finally:
-        if not asked.keep:
-            shutil.rmtree(work, ignore_errors=True)
-
-    rows = int(manifest["rows_read"])
-    report("eloreplay backfill", rows, backfill)
-    report("backfill --no-study", rows, plain)
-    report("floor: read and hash", rows, read)
-    report("floor: read and write", rows, write)
-    say(f"{'backfill / floor':<28} {backfill.elapsed_s / (read.elapsed_s + write.elapsed_s):8.2f}")
-    say(f"{'with / without study':<28} {backfill.elapsed_s / plain.elapsed_s:8.2f}")
-    report(f"a night of {NIGHT_GAMES:,} games", NIGHT_GAMES, one_night)
-    for name, seconds, share in shares(after.get("timings", {}), one_night.elapsed_s):
-        say(f"  {name:<26} {seconds:8.2f} s {100 * share:6.1f} %")
-    say(f"bins: {json.dumps(manifest['bins'])}")
-    say("timings of the run, in per cent of the elapsed time:")
-    for name, seconds, share in shares(manifest.get("timings", {}), backfill.elapsed_s):
-        say(f"  {name:<26} {seconds:8.2f} s {100 * share:6.1f} %")
-    if asked.keep:
-        say(f"kept: {work}")
+    here = machine()
+    peer_size = max([games for games in sizes if games <= SIZES[0]], default=sizes[0])
+    with tempfile.TemporaryDirectory(prefix="run-", dir=asked.folder) as work:
+        bench = Bench(asked.folder, Path(work), tuple(asked.only or PARTS), asked.rounds, asked.peers, peer_size)
+        for games in sizes:
+            if {"floor", "study", "kernel", "peers", "sweep"} & set(bench.parts):
+                measure_size(bench, games, "integer")
+            if "floor" in bench.parts and games <= SIZES[-1]:
+                measure_size(bench, games, "text")
+            if "night" in bench.parts:
+                night(bench, games)
+        if "players" in bench.parts:
+            players(bench, asked.large)
+    result = {"machine": here, "found": bench.found}
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(result, indent=1) + "\n")
+    text = page(result)
+    say(text)
+    if asked.write_docs:
+        write_docs(text)
 
 
 if __name__ == "__main__":
