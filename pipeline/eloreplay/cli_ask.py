@@ -11,7 +11,11 @@ from eloreplay.errors import Differs
 from eloreplay.options import EXISTING, as_json_text, console_mode, memory_size, output_folder, output_options
 
 
-@click.command(epilog="\b\nExample:\n  eloreplay explain out/sample 1074378")
+#: An id may be negative: what looks like an option and is none is an argument.
+IDS = {"ignore_unknown_options": True}
+
+
+@click.command(context_settings=IDS, epilog="\b\nExample:\n  eloreplay explain out/sample 1074378")
 @click.argument("folder", type=EXISTING, metavar="DIR")
 @click.argument("game", metavar="GAME_ID")
 @click.option("--no-past", is_flag=True, help="Do not look into the kept runs before.")

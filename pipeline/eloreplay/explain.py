@@ -14,7 +14,7 @@ from eloreplay.errors import UsageFault
 from eloreplay.explain_past import past_of, timeline_row
 from eloreplay.explain_rows import RATED, ROWS_SHOWN, stored_rows, verdict_of
 from eloreplay.explain_story import Stories, whole
-from eloreplay.explain_terms import SIDES, SideTerms, Terms, disagreements, recompute
+from eloreplay.explain_terms import SIDES, Terms, disagreements, recompute
 from eloreplay.instants import show_us
 from eloreplay.rules import Ruleset, RuleVersion
 
@@ -98,7 +98,7 @@ def _shown_row(row: dict[str, Any]) -> dict[str, Any]:
 def _rated(asked: Asked, row: dict[str, Any]) -> dict[str, Any]:
     (terms,) = recompute(asked.database, asked.ruleset, [row])
     stories = Stories(asked, row)
-    sides = [_side(asked, row, side, found, stories) for side, found in zip(SIDES, terms.sides, strict=True)]
+    sides = [_side(asked, row, side, terms, stories) for side in SIDES]
     differences = disagreements(asked.ruleset, row, terms)
     differences += [one["before_disagrees"] for one in sides if one["before_disagrees"]]
     return {
@@ -152,9 +152,9 @@ def stake_parts(version: RuleVersion, row: dict[str, Any]) -> list[dict[str, Any
     return parts
 
 
-def _side(asked: Asked, row: dict[str, Any], side: str, terms: SideTerms, stories: Stories) -> dict[str, Any]:
+def _side(asked: Asked, row: dict[str, Any], side: str, game: Terms, stories: Stories) -> dict[str, Any]:
     ruleset = asked.ruleset
-    version = next(one for one in ruleset.version if one.name == row["rule_version"])
+    version, terms = game.version, game.sides[SIDES.index(side)]
     before, change = row[f"{side}_rating_before"], row[f"{side}_change"]
     origin, wrong = stories.origin(side)
     return {
