@@ -10,9 +10,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 import support
 from support import Backfill, Row, game
+from support_killed import wait_for
+from warm import Run, Warm
 
 from eloreplay import journal, lookback, store
 from eloreplay.cli import main
@@ -408,42 +407,37 @@ def test_verify_of_a_folder_that_is_held(site: Site) -> None:
     assert (line["command"], line["outcome"], line["exit_code"]) == ("verify", "refused", 4)
 
 
-def started(site: Site) -> subprocess.Popen[str]:
+def started(site: Site, warm: Warm) -> Run:
     """A verification in a process of its own that has begun to compute."""
-    command = [sys.executable, "-m", "eloreplay", "verify", str(site.games), "--out", str(site.out), "--quiet"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (site.out / "work" / "verify" / "1").exists():
-        time.sleep(0.001)
-    assert process.poll() is None
-    return process
+    run = warm.start(["verify", str(site.games), "--out", str(site.out), "--quiet"], said=site.base / "said")
+    assert wait_for(run, site.out / "work" / "verify" / "1"), run.said
+    return run
 
 
-def test_a_night_cannot_begin_while_a_run_is_verified(site: Site) -> None:
-    process = started(site)
+def test_a_night_cannot_begin_while_a_run_is_verified(site: Site, warm: Warm) -> None:
+    run = started(site, warm)
     said = site.backfill("--max-rejected", "1")
     assert said.code == 4
-    assert process.wait() == 0
-    process.communicate()
+    assert run.wait() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_verification_that_is_asked_to_end_leaves_nothing(site: Site, number: signal.Signals) -> None:
+def test_a_verification_that_is_asked_to_end_leaves_nothing(site: Site, warm: Warm, number: signal.Signals) -> None:
     before = contents(site.out / "runs")
-    process = started(site)
-    process.send_signal(number)
-    _, message = process.communicate()
-    assert process.returncode == 130, message
+    run = started(site, warm)
+    run.send_signal(number)
+    assert run.wait() == 130, run.said
     assert not (site.out / "work").exists()
     assert contents(site.out / "runs") == before
     line = journal.entries(site.out)[-1]
     assert (line["command"], line["outcome"], line["exit_code"]) == ("verify", "failed", 130)
 
 
-def test_a_verification_that_is_killed_is_cleared_away_by_the_next_run(site: Site) -> None:
+def test_a_verification_that_is_killed_is_cleared_away_by_the_next_run(site: Site, warm: Warm) -> None:
     before = contents(site.out / "runs")
-    process = started(site)
-    process.kill()
-    process.communicate()
+    run = started(site, warm)
+    run.send_signal(signal.SIGKILL)
+    assert run.wait() == -signal.SIGKILL
     assert contents(site.out / "runs") == before
     assert (site.out / "work").exists()
     assert site.verify().code == 0
