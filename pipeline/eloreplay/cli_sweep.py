@@ -62,6 +62,7 @@ def sweep(games: tuple[str, ...], **options: Any) -> None:
     Example: eloreplay sweep games/ --rules tavla42 --vary divisor=400:2400:200 --vary k=16,24,32 --out out/sweep
     """
     from eloreplay.console import Console
+    from eloreplay.report import page_line
     from eloreplay.settings import parse_axis
     from eloreplay.sweep import SweepOptions
     from eloreplay.sweep import sweep as run
@@ -92,7 +93,8 @@ def sweep(games: tuple[str, ...], **options: Any) -> None:
             if console.mode == "json":
                 console.line({"done": True, "folder": str(result.folder), **result.manifest, "settings": result.table.to_dicts()})
             else:
-                console.text(page(options["out"], result.table, result.manifest))
+                found = page(options["out"], result.table, result.manifest)
+                console.text("\n".join([found, *page_line(result.folder, options["out"])]))
 
 
 def _given(games: tuple[str, ...], options: dict[str, Any]) -> tuple[Any, Any, int]:

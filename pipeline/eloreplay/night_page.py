@@ -9,6 +9,7 @@ import polars as pl
 
 from eloreplay.console import counted, printable
 from eloreplay.nightly import NightResult
+from eloreplay.report import page_line
 from eloreplay.run import RunResult
 
 #: Days, players and names that are listed of each kind.
@@ -60,6 +61,7 @@ def night_page(out: Path, result: NightResult) -> str:
     lines += ["", f"{timings['total']:.1f} s"]
     if result.published:
         lines.append(f"The tables are in {result.run.folder} (readers start at {out / 'current'}).")
+        lines += page_line(result.run.folder, out / "current")
     else:
         lines.append(f"This was a dry run: nothing was published; {out / 'current'} is as it was.")
     return "\n".join(lines)
@@ -86,6 +88,7 @@ def what_if_page(out: Path, run: RunResult, changes: Any) -> str:
         "",
         f"{manifest['timings']['total']:.1f} s",
         f"The tables are in {run.folder}; {out / 'current' / 'changes.parquet'} has them all.",
+        *page_line(run.folder, out / "current"),
     ]
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from eloreplay.console import counted, printable
+from eloreplay.report import page_line
 from eloreplay.run import RunResult
 
 
@@ -46,6 +47,7 @@ def overview(out: Path, result: RunResult) -> str:
         "",
         f"{timings['total']:.1f} s ({spent})",
         f"The tables are in {folder} (readers start at {out / 'current'}).",
+        *page_line(folder, out / "current"),
         f"Look into them with DuckDB: {out / 'current' / 'ratings.duckdb'} shows each under its name (from leaderboard limit 10).",
     ]
     return "\n".join(lines)

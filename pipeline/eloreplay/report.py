@@ -120,6 +120,11 @@ def write_page(folder: Path, manifest: dict[str, Any], note: Callable[[str], Non
     return round(time.perf_counter() - started, 3)
 
 
+def page_line(folder: Path, shown: Path) -> list[str]:
+    """Where the page of a folder is, as a line for a person who knows the folder as `shown`; none when it has no page."""
+    return [f"A page to look at: {shown / NAME}"] if (folder / NAME).is_file() else []
+
+
 def put(path: Path, text: str) -> None:
     """Put a file in its place in one step; another name of the old one (a run that shares it) keeps what it had."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")

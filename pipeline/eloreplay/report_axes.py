@@ -37,6 +37,7 @@ def round_axis(
     least: float | None = None,
     most: float | None = None,
     marks: int = MOST,
+    whole: bool = False,
 ) -> Axis:
     """An axis that holds all values, with few round marks.
 
@@ -47,6 +48,7 @@ def round_axis(
         least: where it begins, whatever the values.
         most: where it may end at most.
         marks: how many it may have.
+        whole: of things that are counted: no mark stands between two numbers.
     """
     low = min(values, default=0.0) if least is None else least
     high = max([*values, low], default=1.0)
@@ -54,6 +56,8 @@ def round_axis(
         high = low + (abs(low) * 0.1 or 1.0)
         low = low if least is not None else low - (high - low)
     step = step_of(high - low, marks)
+    if whole:
+        step = max(1.0, 5.0 if step == 2.5 else step)
     # An axis may begin and end half way between two marks, so that little of it is empty.
     start, end = math.floor(2 * low / step + 1e-9) * step / 2, math.ceil(2 * high / step - 1e-9) * step / 2
     first, last = math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9)

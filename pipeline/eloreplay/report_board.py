@@ -35,7 +35,7 @@ def top_section(ladder: Ladder) -> Section:
         else {}
     )
     rows: list[list[Text]] = [_board_row(ladder, row, before.get(row["player_id"]), compared) for row in board.to_dicts()]
-    head = ["rank", "player", *(["moved", "rank before"] if compared else []), "rating", "games", "won", "lost", "last game"]
+    head = ["rank", "player", "rating", *(["moved", "rank before"] if compared else []), "games", "won", "lost", "last game"]
     table = Table(f"The first {board.height} of the board", head, rows, words=(1, len(head) - 1))
     kind = tables.manifest.get("kind")
     against = {"what-if": "the run it asks about", "rollback": "the run it replaced"}.get(str(kind), "the run before")
@@ -76,8 +76,8 @@ def _board_row(ladder: Ladder, row: dict[str, Any], moved: dict[str, Any] | None
     return [
         [_cell(ladder, "leaderboard", row, "rank", count(row["rank"]))],
         [ladder.tables.called(row["player_id"])],
-        *movement,
         [_cell(ladder, "leaderboard", row, "rating", rating_text(row["rating"]))],
+        *movement,
         [_cell(ladder, "leaderboard", row, "games", count(row["games"]))],
         [_cell(ladder, "leaderboard", row, "wins", count(row["wins"]))],
         [_cell(ladder, "leaderboard", row, "losses", count(row["losses"]))],

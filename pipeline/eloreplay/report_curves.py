@@ -43,6 +43,13 @@ SLICES = {
 NO_STUDY = "This run was made without the study, so there is nothing to show here."
 
 
+def nothing_to_say(ladder: Ladder, why: str) -> str:
+    """Why a section of the study is empty."""
+    if not ladder.studied:
+        return NO_STUDY
+    return why if ladder.value("games") else "No game is rated."
+
+
 def curve_section(ladder: Ladder) -> Section:
     """Real against expected by the gap in rating."""
     rows = ladder.curve("gap")
@@ -71,6 +78,8 @@ def _all_games(ladder: Ladder) -> Text:
         games = ladder.value("games")
         if not games:
             return ["No game is rated, so there is no favourite yet."]
+        if games == 1:
+            return ["The only rated game has no favourite: both sides were expected to score ½."]
         return [
             "None of the ",
             ladder.figure("games", count),
@@ -182,7 +191,8 @@ def _curve(
         y = rate_axis("won by the favourite", heights(filled))
     expected = [Mark(at(row), row["expected_rate"]) for row in filled]
     if axis_name == "probability":
-        expected = [Mark(x.low, x.low), Mark(x.high, x.high)]
+        start, end = max(x.low, y.low), min(x.high, y.high)
+        expected = [Mark(start, start), Mark(end, end)]
     real = []
     for row in filled:
         low, high = _bounds(row)
@@ -202,7 +212,7 @@ def _curve(
     ]
     below = None
     if games:
-        most = round_axis("games", [row["games"] for row in filled], least=0.0, marks=3)
+        most = round_axis("games", [row["games"] for row in filled], least=0.0, marks=3, whole=True)
         below = Series("games", "bars", 0, bars), most
     series = [Series(EXPECTED, "line", 2, expected), Series("real, with 95 % interval", "dots", 1, real)]
     return Plot(name + suffix, title, _curve_words(filled, axis_name), x, y, series, below=below)
@@ -252,7 +262,7 @@ def versions_section(ladder: Ladder, manifest: dict[str, Any]) -> Section:
     title = "Rule versions side by side"
     known = [version for version in manifest["rules"]["content"]["version"] if _rated(ladder, version["name"])]
     if not ladder.values("version"):
-        return Section("versions", title, [[NO_STUDY if ladder.value("games") else "No game is rated."]])
+        return Section("versions", title, [[nothing_to_say(ladder, "No version has a game with a favourite.")]])
     names = [version["name"] for version in known]
     table = Table(
         "Rule versions",

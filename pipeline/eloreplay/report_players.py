@@ -9,7 +9,7 @@ import polars as pl
 
 from eloreplay.publish import SUMMARY_ACTIVE_DAYS
 from eloreplay.report_axes import rate_axis, round_axis, spread_out, step_of
-from eloreplay.report_curves import EXPECTED, NO_STUDY, rates_chart
+from eloreplay.report_curves import EXPECTED, nothing_to_say, rates_chart
 from eloreplay.report_parts import (
     Axis,
     Band,
@@ -94,7 +94,7 @@ def _histogram(ladder: Ladder, part: tuple[str, str], active: bool) -> Plot | No
     x = Axis(
         x.title, counted[0][0], counted[-1][0] + width, [t for t in x.ticks if counted[0][0] <= t[0] <= counted[-1][0] + width]
     )
-    y = round_axis("players", [games for _, games in counted], least=0.0)
+    y = round_axis("players", [games for _, games in counted], least=0.0, whole=True)
     said = (
         f"Bars {count(width)} points wide from {count(x.low)} to {count(x.high)}; "
         f"the middle half, {count(low)} to {count(high)}, is shaded."
@@ -142,12 +142,7 @@ def strongest_section(ladder: Ladder) -> Section:
     known = [kind for kind in kinds if ladder.value(f"{kind[0]}_real_rate") is not None]
     deciles = ladder.values("strength")
     if not known and not deciles:
-        why = (
-            NO_STUDY
-            if ladder.value("log_loss") is None and ladder.value("games")
-            else "No month is over yet, so there is nothing to say."
-        )
-        return Section("strongest", title, [[why if ladder.value("games") else "No game is rated."]])
+        return Section("strongest", title, [[nothing_to_say(ladder, "No month is over yet, so there is nothing to say.")]])
     lead: list[Text] = []
     for name, words in known:
         lead.append(
@@ -229,8 +224,7 @@ def swing_section(ladder: Ladder) -> Section:
     title = "How far a week moves a rating"
     weeks = ladder.values("week", "weekly_swing")
     if not weeks:
-        why = NO_STUDY if ladder.value("log_loss") is None and ladder.value("games") else "There is no whole week yet."
-        return Section("swing", title, [[why]])
+        return Section("swing", title, [[nothing_to_say(ladder, "There is no whole week yet.")]])
     reduced = ladder.value("reduced_k_games_share")
     lead: list[Text] = [
         [
@@ -283,12 +277,7 @@ def inflation_section(ladder: Ladder) -> Section:
     title = "Inflation"
     months = ladder.values("month", "active_rating_mean")[-MONTHS_SHOWN:]
     if not months:
-        why = (
-            NO_STUDY
-            if ladder.value("log_loss") is None and ladder.value("games")
-            else "No month is over yet, so there is nothing to say."
-        )
-        return Section("inflation", title, [[why if ladder.value("games") else "No game is rated."]])
+        return Section("inflation", title, [[nothing_to_say(ladder, "No month is over yet, so there is nothing to say.")]])
     start = float(ladder.tables.manifest["rules"]["content"]["start"])
     lead: list[Text] = [
         [

@@ -90,6 +90,11 @@ class Ladder:
         self.pool = pool
         self.pooled = "pool" in tables.summary.columns
 
+    @property
+    def studied(self) -> bool:
+        """Whether there is a study; a run may have been asked to do without."""
+        return self.tables.manifest.get("options", {}).get("study") is not False
+
     def key(self, **key: Any) -> dict[str, Any]:
         """A row's key, with the pool where there are pools."""
         return {"pool": self.pool, **key} if self.pooled else key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,8 @@ from eloreplay.sweep_page import verdict
 DRAWN, LISTED = 16, 400
 #: Differences are shown in units of 0.00001.
 UNIT = 1e5
+#: The sign of a negative number in a sentence.
+MINUS = re.compile(r"(?<![\w.])-(?=[0-9])")
 
 
 def sweep_page(tables: Tables) -> Page:
@@ -92,7 +95,9 @@ def _tiles(table: pl.DataFrame) -> list[tuple[str, Text]]:
 
 
 def _best(table: pl.DataFrame, until: str | None, vary: dict[str, list[float | None]]) -> Section:
-    return Section("best", "The best setting, and how sure that is", [[line] for line in verdict(table, until, vary)])
+    return Section(
+        "best", "The best setting, and how sure that is", [[MINUS.sub("−", line)] for line in verdict(table, until, vary)]
+    )
 
 
 def _maps(table: pl.DataFrame, vary: dict[str, list[float | None]]) -> list[Section]:

@@ -106,19 +106,30 @@ def _rows_checks(tables: Tables) -> list[Check]:
     whole = refused + sum(rows for name, rows in bins.items() if name != "rejected")
     files = sum(1 for item in manifest["inputs"] if item["table"] == "games")
     rows = manifest_figure(tables, count, "rows_read")
+    were = "row was" if read == 1 else "rows were"
+    of = f"{files} {'file' if files == 1 else 'files'}"
     checks = [
-        Check("ok", [rows, f" rows of {files} {'file' if files == 1 else 'files'} were read, and each stands in exactly one bin."])
+        Check("ok", [rows, f" {were} read from {of}, and each stands in exactly one bin."])
         if whole == read
-        else Check("look", [rows, f" rows were read, but the bins hold {count(whole)}: please report this."])
+        else Check("look", [rows, f" {were} read, but the bins hold {count(whole)}: please report this."])
     ]
     limit = manifest["options"]["max_rejected"]
     part = refused / read if read else 0.0
-    text = f"{count(refused)} rows are refused, {share(part, 2)} of all; a run stops above {share(limit, 2)}."
+    some = (
+        f"{count(refused)} {'row is' if refused == 1 else 'rows are'} refused, {share(part, 2)} of all"
+        if refused
+        else "No row is refused"
+    )
+    text = f"{some}; a run stops above {share(limit, 2)}."
     checks.append(Check("ok" if part <= limit / 2 else "look", [text]))
     if not bins["rated"]:
         checks.append(Check("look", ["No game is rated."]))
     if bins["held"]:
-        checks.append(Check("look", [manifest_figure(tables, count, "bins", "held"), " games ended after the as-of and wait."]))
+        checks.append(
+            Check(
+                "look", [manifest_figure(tables, count, "bins", "held"), " games that ended after the as-of wait for a later run."]
+            )
+        )
     return checks
 
 
@@ -225,7 +236,7 @@ def _months_block(ladder: Ladder) -> Block | None:
         for at, (month, found) in enumerate(zip(months, games, strict=True))
     ]
     x = Axis("month", -0.5, len(months) - 0.5, [(float(at), months[at]) for at in spread_out(len(months), 4)])
-    y = round_axis("rated games", games, least=0.0)
+    y = round_axis("rated games", games, least=0.0, whole=True)
     fewest, most = min(games), max(games)
     said = f"From {count(fewest)} in {months[games.index(fewest)]} to {count(most)} in {months[games.index(most)]}."
     table = Table(

@@ -8,6 +8,7 @@ import polars as pl
 
 from eloreplay.calibrate import StudyResult
 from eloreplay.console import printable
+from eloreplay.report import page_line
 from eloreplay.study import SLICES
 
 TITLES = {
@@ -42,6 +43,7 @@ def page(out: Path, result: StudyResult) -> str:
         "",
         "A curve below the diagonal comes from too small a divisor or from restless ratings: compare rules on the same games.",
         f"The curves are in {out / 'calibration.parquet'}, all figures in {out / 'summary.parquet'}",
+        *page_line(result.folder, out),
     ]
     return "\n".join(lines)
 

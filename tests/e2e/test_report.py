@@ -157,7 +157,7 @@ def test_equal_tables_give_an_equal_page(name: str, site: Site, tmp_path: Path) 
     ("name", "sentences"),
     [
         ("empty", ["No game is rated.", "There are no players yet.", "Nobody stands on the board yet.", "There is no rated game or award yet."]),
-        ("one", ["None of the 1 rated games has a favourite", "Top 2", "There is no run before to compare with"]),
+        ("one", ["The only rated game has no favourite", "Top 2", "There is no run before to compare with"]),
         ("equals", ["None of the 30 rated games has a favourite"]),
         ("unranked", ["No game is rated, so there is no favourite yet.", "No game is rated."]),
         ("plain", ["This run was made without the study", "Favourites were expected to win"]),

@@ -101,6 +101,9 @@ def test_the_wheel_holds_the_package_and_its_queries_and_nothing_else(wheel: Pat
     rules = {f"eloreplay/rulesets/{file.name}" for file in (REPOSITORY / "pipeline/eloreplay/rulesets").glob("*.toml")}
     assert rules
     assert rules <= set(names)
+    templates = {f"eloreplay/templates/{file.name}" for file in (REPOSITORY / "pipeline/eloreplay/templates").iterdir()}
+    assert len(templates) == 3
+    assert templates <= set(names)
 
 
 def test_what_is_imported_is_what_was_installed(installed: Installed) -> None:
@@ -127,6 +130,17 @@ def test_a_query_is_found_and_runs_from_another_folder(installed: Installed) -> 
     first, second, third = [(0, 32.0)] * 2, [(1, 16.0)] * 2, [(0, 32.0)] * 2
     sides = [(slot, side, *value) for slot, both in enumerate((first, second, third)) for side, value in enumerate(both)]
     assert installed.python(RUN_A_QUERY) == [str(sides)]
+
+
+WRITE_A_PAGE = """
+from eloreplay.report_page import html
+from eloreplay.report_parts import Chapter, Page, Section
+print(html(Page("<title>", ["about"], (), [Chapter("", [Section("a", "A section")])])).count("&lt;title&gt;"))
+"""
+
+
+def test_the_templates_are_found_from_another_folder(installed: Installed) -> None:
+    assert installed.python(WRITE_A_PAGE) == ["2"]
 
 
 def test_the_repositorys_folders_are_no_modules(installed: Installed) -> None:
