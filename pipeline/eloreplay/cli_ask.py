@@ -10,7 +10,6 @@ import click
 from eloreplay.errors import Differs
 from eloreplay.options import EXISTING, as_json_text, console_mode, memory_size, output_folder, output_options
 
-
 #: An id may be negative: what looks like an option and is none is an argument.
 IDS = {"ignore_unknown_options": True}
 
@@ -37,7 +36,8 @@ def explain(folder: Path, game: str, no_past: bool, as_json: bool) -> None:
 
 
 @click.command(
-    epilog="\b\nExamples:\n  eloreplay player out/sample p001219\n  eloreplay player out/sample p001219 --games 3 --json"
+    context_settings=IDS,
+    epilog="\b\nExamples:\n  eloreplay player out/sample p001219\n  eloreplay player out/sample p001219 --games 3 --json",
 )
 @click.argument("folder", type=EXISTING, metavar="DIR")
 @click.argument("player_id", metavar="PLAYER_ID")

@@ -54,10 +54,10 @@ def player(root: Path, wanted: str, pool: str | None, games: int) -> tuple[dict[
     with asked_run(root) as asked:
         player_id = as_id(wanted, asked.is_whole("winner_id"), "player")
         asked.show_side_tables()
-        alias = asked.database.connection.execute(
+        behind = asked.database.connection.execute(
             "select player_id from aliases where alias_id = $player", {"player": player_id}
-        ).fetchone()
-        standing = _standing(asked, player_id if alias is None else alias[0], wanted, pool)
+        ).fetchall()
+        standing = _standing(asked, behind[0][0] if behind else player_id, wanted, pool)
         history = _history(asked, standing)
         found: dict[str, Any] = {
             "run": asked.run.name,
@@ -65,7 +65,7 @@ def player(root: Path, wanted: str, pool: str | None, games: int) -> tuple[dict[
             "rules": asked.ruleset.name,
             **({"pool": standing["pool"]} if asked.pool else {}),
             "player_id": standing["player_id"],
-            "alias": None if alias is None else player_id,
+            "alias": player_id if behind else None,
             **{name: standing[name] for name in ("rating", "rank", "of", "games", "wins", "losses", "draws", "experience")},
             **({"band": standing["band"]} if asked.ruleset.band else {}),
             "peak_rating": standing["peak_rating"],
