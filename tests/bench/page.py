@@ -219,6 +219,12 @@ def model(found: Found) -> list[str]:
         *table("step | >seconds", rows),
     ]
     parallel = sum(slopes[name] for name in PARALLEL)
+    if slopes["kernel"] > 0.0:
+        most = parallel / slopes["kernel"]
+        lines += [
+            "",
+            f"By these slopes the kernel keeps pace with {most:.0f} workers that prepare and write; more would wait for it.",
+        ]
     steps = []
     for games, many in ((1e8, 1e6), (1e9, 1e7), (1e10, 1e8)):
         # In microseconds a game, which is seconds a million: the run's own, or that of so many players who meet at random.
