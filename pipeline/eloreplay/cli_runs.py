@@ -177,7 +177,7 @@ def rollback(folder: Path, number: int, dry_run: bool, **options: Any) -> None:
 @click.command(
     epilog="\b\nExamples:\n"
     "  eloreplay top out/sample\n"
-    "  eloreplay top out/sample --published-on 2026-12-24\n"
+    "  eloreplay top out/sample --published-on 2026-10-01\n"
     "  eloreplay top out/sample --at 2026-06-01 --min-games 50 --active-days 30\n"
     "  eloreplay top out/sample --heavy"
 )
