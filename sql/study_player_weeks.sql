@@ -3,8 +3,8 @@
 -- Inputs: timeline (pool NULL when there is one); study_versions; $from_us, $to_us (microseconds, half-open).
 -- week: 0 to 3 are the 1st to 7th, 8th to 14th, 15th to 21st and 22nd to 28th of the month, so that each belongs to one month; 4 is the
 --   rest of it, no whole week.
--- first_rating is before his first game of the row, last_rating after his last one. Sums of points and expected scores are whole
---   numbers of 2^-40: no order of threads can show.
+-- first_rating and first_games are before his first game of the row (games only grow), last_rating after his last one. Sums of points
+--   and expected scores are whole numbers of 2^-40: no order of threads can show.
 with sides as (
     select
         pool,
@@ -50,7 +50,7 @@ select
     sum(cast(round(cast(sides.change as double) * 1099511627776.0) as hugeint)) as points_sum,
     min(sides.seq) as first_seq,
     arg_min(sides.rating, sides.seq) as first_rating,
-    arg_min(sides.games_before, sides.seq) as first_games,
+    min(sides.games_before) as first_games,
     max(sides.seq) as last_seq,
     max(sides.played_at) as last_at,
     arg_max(cast(sides.rating as double) + sides.change, sides.seq) as last_rating

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eloreplay import study
+from eloreplay import study, study_counts
 from eloreplay.queries import Database
 from eloreplay.rules import Ruleset, load_ruleset
 
@@ -118,28 +118,28 @@ def database(table: pa.Table, folder: Path, rules: str | Ruleset = "tavla42", th
     opened = Database(None, threads=threads, memory_limit="500MB", spill=folder / "spill")
     try:
         opened.put("timeline", table)
-        study.put_versions(opened, load_ruleset(rules) if isinstance(rules, str) else rules)
+        study_counts.put_versions(opened, load_ruleset(rules) if isinstance(rules, str) else rules)
         yield opened
     finally:
         opened.close()
 
 
 def edges(table: pa.Table) -> list[int]:
-    """Months of a timeline, as `study.month_edges`."""
-    return study.month_edges(table["played_at"].cast(pa.int64()).to_numpy())
+    """Months of a timeline, as `study_counts.month_edges`."""
+    return study_counts.month_edges(table["played_at"].cast(pa.int64()).to_numpy())
 
 
 def counts(opened: Database, table: pa.Table) -> pa.Table:
     """Counts of all months of a timeline."""
     found = edges(table)
-    return study.month_counts(opened, found[0], found[-1])
+    return study_counts.month_counts(opened, found[0], found[-1])
 
 
 def studied(table: pa.Table, folder: Path, rules: str | Ruleset = "tavla42", **options: Any) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables `calibration` and `summary` of a timeline, without clusters."""
     with database(table, folder, rules) as opened:
         found = edges(table)
-        facts = study.month_facts(opened, found[0], found[-1])
+        facts = study_counts.month_facts(opened, found[0], found[-1])
         return study.study_from_counts(counts(opened, table), facts, **options)
 
 
@@ -150,7 +150,7 @@ def both(
     with database(table, folder, rules) as opened:
         counted = counts(opened, table)
         found = edges(table)
-        study.begin_stretch(opened, found[0], found[-1])
+        study_counts.Counting(opened).begin(found[0], found[-1])
         ids = pl.Series(sorted({*table["winner_id"].to_pylist(), *table["loser_id"].to_pylist()}))
         opened.put(
             "study_players",

@@ -25,14 +25,12 @@ from eloreplay.report import NAME as PAGE
 from eloreplay.report import write_page
 from eloreplay.rules import Ruleset, ruleset_from_dict
 from eloreplay.store import database_home
+from eloreplay.study_counts import Counting, month_edges, put_versions, stretches
 from eloreplay.study_folder import MANIFEST, study_folder
 from eloreplay.tables import read_parquet, write_parquet
 
 KIND = "calibrate"
 FILES = ("calibration.parquet", "summary.parquet")
-#: Games that one query counts, cut at months: enough to be quick, few enough to stay in bounded memory. Facts look back a month, so
-#: their stretches are longer.
-COUNT_GAMES, FACT_GAMES = 1_000_000, 4_000_000
 #: Rows of counts from which on they are merged.
 COUNT_ROWS = 1_000_000
 
@@ -139,27 +137,23 @@ def run_study(
     files = sorted((run / "timeline").glob("*.parquet"))
     months, pool = _months(files)
     show_timeline(database, files, pool)
-    study.put_versions(database, ruleset)
+    put_versions(database, ruleset)
     total, done = sum(months.values()), 0
     counts: list[pa.Table] = []
     facts: list[pa.Table] = []
-    for first, last, games in stretches(months, COUNT_GAMES):
-        counts.append(study.month_counts(database, first, last))
+    counting = Counting(database)
+    for first, last, games in stretches(months) or [(0, 0, 0)]:
+        counting.begin(first, last)
+        counts.append(counting.counts())
         if sum(map(len, counts)) > COUNT_ROWS:
             counts = [study.merge_months(pa.concat_tables(counts))]
         if options.draws:
             if not done:
                 _put_players(database, run, pool)
             keep_dyads(database)
+        facts.append(counting.facts())
         done += games
         report("counting", done, total)
-    if not counts:
-        counts.append(study.month_counts(database, 0, 0))
-    for number, (first, last, _) in enumerate(found := list(stretches(months, FACT_GAMES))):
-        report("findings", number, len(found))
-        facts.append(study.month_facts(database, first, last))
-    if not facts:
-        facts.append(study.month_facts(database, 0, 0))
     tables = pa.concat_tables(counts), pa.concat_tables(facts)
     pools = _pools(run) if pool else None
     if not options.draws or not total:
@@ -184,23 +178,6 @@ def keep_dyads(database: Database) -> None:
     database.execute(f"insert into study_dyads {text}")
 
 
-def stretches(months: dict[int, int], size: int) -> list[tuple[int, int, int]]:
-    """Consecutive months with games in groups of about `size` games at most: first instant, first instant after, games.
-
-    Args:
-        months: first instant of each month (microseconds, rising) to its games.
-        size: a single month may have more.
-    """
-    groups: list[tuple[int, int, int]] = []
-    for month, games in months.items():
-        end = study.month_edges(np.array([month]))[1]
-        if groups and groups[-1][2] + games <= size:
-            groups[-1] = (groups[-1][0], end, groups[-1][2] + games)
-        else:
-            groups.append((month, end, games))
-    return groups
-
-
 def _months(files: list[Path]) -> tuple[dict[int, int], bool]:
     """Months in which a file's games begin or end, with about as many games as they have; and whether there are pools.
 
@@ -219,7 +196,7 @@ def _months(files: list[Path]) -> tuple[dict[int, int], bool]:
             one = footer.row_group(group)
             if one.num_rows:
                 bounds = one.column(column).statistics
-                *starts, _ = study.month_edges(np.array([bounds.min_raw, bounds.max_raw], np.int64))
+                *starts, _ = month_edges(np.array([bounds.min_raw, bounds.max_raw], np.int64))
                 for start in starts:
                     months[start] = months.get(start, 0) + one.num_rows // len(starts)
     return dict(sorted(months.items())), pool

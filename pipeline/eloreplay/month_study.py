@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -23,10 +22,9 @@ from eloreplay.queries import Database, literal_path
 from eloreplay.rowstore import link
 from eloreplay.rules import Ruleset
 from eloreplay.scores import SCORE_NAMES
+from eloreplay.study_counts import LOOKBACK_US, Counting, end_of, put_versions, stretches
 from eloreplay.tables import kept_file, read_kept, write_parquet
 
-#: Games that are counted by one query; findings look further back and take more at once.
-COUNT_GAMES, FACT_GAMES = 1_000_000, 4_000_000
 #: Rows of counts that wait before they are added up.
 MERGE_ROWS = 400_000
 FOLDER, FACTS, PREFIX, UNTIL = "study", "facts.parquet", "prefix.parquet", "sums.json"
@@ -76,16 +74,13 @@ def month_study(
     over = [start for start in names if end_of(start) <= months.as_of_us]
     known = [] if before is None else _known(before)["facts"]
     found_again = [start for start in over if start in set(again) or names[start] not in known]
-    study.put_versions(database, ruleset)
-    earliest = min([*again, *(start - study.LOOKBACK_US for start in found_again)], default=0)
+    put_versions(database, ruleset)
+    earliest = min([*again, *(start - LOOKBACK_US for start in found_again)], default=0)
     files = [run / "timeline" / chunk.timeline for chunk in chunks if chunk.timeline is not None and chunk.to_us > earliest]
     show_timeline(database, files or sorted((run / "timeline").glob("*.parquet")), pools is not None)
 
     sums = _Sums(folder, before, names, kept)
-    for edges in _stretches(months.games, again, COUNT_GAMES) or [(0, 0)]:
-        sums.add(_frame(study.month_counts(database, *edges)))
-    facts = [study.month_facts(database, *edges) for edges in _stretches(months.games, found_again, FACT_GAMES)]
-    found = _frame(pa.concat_tables(facts or [study.month_facts(database, 0, 0)]))
+    found = _count(database, sums, months.games, names, again, found_again)
     if before is not None:
         stays = [names[start] for start in over if start not in set(found_again)]
         found = pl.concat([_read(before / FACTS).filter(pl.col("month").is_in(stays)).cast(found.schema), found])
@@ -110,6 +105,24 @@ def month_study(
     )
 
 
+def _count(
+    database: Database, sums: _Sums, games: dict[int, int], names: dict[int, str], again: list[int], found_again: list[int]
+) -> pl.DataFrame:
+    """Count the months of `again` into `sums`; returns the findings of the months of `found_again`."""
+    counting = Counting(database)
+    found: list[pl.DataFrame] = []
+    wanted = set(again) | set(found_again)
+    # What stays may lie between what is counted again: it is seen and left out.
+    for first, last, _ in stretches({start: games[start] for start in names if start in wanted}) or [(0, 0, 0)]:
+        counting.begin(first, last)
+        if sums.is_new or any(first <= start < last for start in again):
+            of_again = pl.col("month").is_in([names[start] for start in again])
+            sums.add(_frame(counting.counts()).filter(of_again))
+        if not found or any(first <= start < last for start in found_again):
+            found.append(_frame(counting.facts()).filter(pl.col("month").is_in([names[start] for start in found_again])))
+    return pl.concat(found)
+
+
 class _Sums:
     """The counts of a run's months: each month's written down, all but the last one's added up. One month is held at a time.
 
@@ -130,6 +143,11 @@ class _Sums:
         self._by_month: list[pl.DataFrame] = []
         self._rest: list[pl.DataFrame] = []
         self._kept = kept
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was taken yet, so that not even the types are known."""
+        return not self._by_month
 
     def add(self, counts: pl.DataFrame) -> None:
         """Take the counts of months that are counted anew; every month comes once."""
@@ -214,22 +232,6 @@ def month_names(database: Database, starts: list[int]) -> dict[int, str]:
         {"starts": starts},
     ).fetchall()
     return dict(rows)
-
-
-def end_of(start_us: int) -> int:
-    """First instant after a month, from its first, microseconds."""
-    return int((np.datetime64(start_us, "us").astype("datetime64[M]") + 1).astype("datetime64[us]").astype(np.int64))
-
-
-def _stretches(games: dict[int, int], again: list[int], size: int) -> list[tuple[int, int]]:
-    """Consecutive months that are counted again in groups of about `size` games: first instant and first instant after."""
-    found: list[tuple[int, int, int]] = []
-    for start in again:
-        if found and found[-1][2] + games[start] <= size:
-            found[-1] = (found[-1][0], end_of(start), found[-1][2] + games[start])
-        else:
-            found.append((start, end_of(start), games[start]))
-    return [(first, end) for first, end, _ in found]
 
 
 def show_timeline(database: Database, files: list[Path], pool: bool) -> None:

@@ -1,7 +1,5 @@
-"""The calibration study: counts by month, and every figure that can be made from counts alone.
+"""The calibration study: every figure that can be made from the counts of months (`study_counts`) alone.
 
-`month_counts` and `month_facts` reduce a stretch of whole months to small tables of integers. They add up: a study of years is made
-from the tables of its months put together, whenever these were counted, so a night counts again only the months it touched.
 `study_from_counts` makes the tables `calibration` and `summary` of them.
 """
 
@@ -11,22 +9,16 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from eloreplay.calibration import CALIBRATION_COLUMNS, FIXED_POINT, rates, wilson
 from eloreplay.clusters import cluster_study
 from eloreplay.queries import Database
-from eloreplay.rules import Ruleset
 from eloreplay.scores import Cells, Estimate, curve_bins, scores
 
 #: Slices besides `all`, in the order in which people read them.
 SLICES = ("version", "cube", "match_length", "strength", "heavy", "experience", "month")
-#: Days in which a player must have played to be active.
-ACTIVE_DAYS = 30
-#: How much further back than its first month `month_facts` looks: for who is active early in it.
-LOOKBACK_US = (ACTIVE_DAYS + 1) * 86_400_000_000
 SQUARES = 2.0**20
 
 SUMMARY_SCHEMA: dict[str, Any] = {
@@ -40,59 +32,6 @@ SUMMARY_SCHEMA: dict[str, Any] = {
 }
 SUMS = ("games", "draws", "half_points", "expected_sum", "logit_sum", "half_logit_sum", "loss_sum", "squared_sum")
 KEYS = ("pool", "slice", "slice_value")
-
-
-def put_versions(database: Database, ruleset: Ruleset) -> None:
-    """Create the table `study_versions`: each version's divisor, and from how many games in the week on its k is reduced."""
-    versions = ruleset.version
-    database.put(
-        "study_versions",
-        pa.table(
-            {
-                "version_index": pa.array(range(len(versions)), pa.int64()),
-                "rule_version": pa.array([version.name for version in versions], pa.string()),
-                "divisor": pa.array([version.divisor for version in versions], pa.float64()),
-                "heavy_games": pa.array([version.heavy and version.heavy.games for version in versions], pa.int32()),
-            }
-        ),
-    )
-
-
-def begin_stretch(database: Database, month_start_us: int, month_end_us: int) -> None:
-    """Create `study_stretch`, `study_months` and the view `study_games` for a stretch of whole months."""
-    database.put(
-        "study_stretch",
-        pa.table({"from_us": pa.array([month_start_us], pa.int64()), "to_us": pa.array([month_end_us], pa.int64())}),
-    )
-    database.create_table("study_months", "study_months", {"from_us": month_start_us, "to_us": month_end_us})
-    database.create_view("study_games", "study_games")
-
-
-def month_counts(database: Database, month_start_us: int, month_end_us: int) -> pa.Table:
-    """The counts behind curves and scores of the games of whole months; see `sql/study_counts.sql` for the columns.
-
-    Needs the view `timeline` (with a column `pool`, NULL when there is one pool) and `put_versions`. A month's counts depend on
-    its own games only.
-
-    Args:
-        database: where both are.
-        month_start_us: first instant of a month in UTC, microseconds.
-        month_end_us: first instant after the last month.
-    """
-    begin_stretch(database, month_start_us, month_end_us)
-    return database.arrow("study_counts")
-
-
-def month_facts(database: Database, month_start_us: int, month_end_us: int) -> pa.Table:
-    """The site's own findings in the games of whole months; see `sql/study_facts.sql` for the columns.
-
-    As `month_counts`; but who is active early in a month is known from the games before it, so the view must reach `LOOKBACK_US`
-    further back (as far as there are games).
-    """
-    begin_stretch(database, month_start_us, month_end_us)
-    window = {"from_us": month_start_us, "to_us": month_end_us}
-    database.create_table("study_player_weeks", "study_player_weeks", window | {"from_us": month_start_us - LOOKBACK_US})
-    return database.arrow("study_facts", window | {"active_days": ACTIVE_DAYS})
 
 
 def merge_months(counts: pa.Table) -> pa.Table:
@@ -297,10 +236,3 @@ def _fact(row: dict[str, Any], slice_: str) -> Iterator[dict[str, Any]]:
         yield made("weekly_swing", Estimate(math.sqrt(int(row["squares_sum"]) / SQUARES / weeks), games=games), **where)
         yield made("weekly_change", Estimate(int(row["points_sum"]) / FIXED_POINT / weeks, games=games), **where)
         yield made("player_weeks", Estimate(weeks, games=games), **where)
-
-
-def month_edges(instants: np.ndarray[Any, np.dtype[np.int64]]) -> list[int]:
-    """First instants (microseconds) of the UTC months that instants fall into, rising, and the first after the last of them."""
-    months = np.unique(instants.astype("datetime64[us]").astype("datetime64[M]"))
-    edges = np.append(months, months[-1:] + 1)
-    return [int(us) for us in edges.astype("datetime64[us]").astype(np.int64)]

@@ -186,7 +186,7 @@ def test_json_and_quiet(run_backfill: Backfill) -> None:
     assert code == 0
     assert lines[-1]["done"] is True
     assert lines[-1]["kind"] == "calibrate"
-    assert [line["step"] for line in lines[:-1]] == ["counting", "findings"]
+    assert [line["step"] for line in lines[:-1]] == ["counting"]
     assert study(out, "--quiet")[:2] == (0, "")
 
 

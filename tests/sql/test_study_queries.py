@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import support_study as made_up
 
-from eloreplay import study
+from eloreplay import study, study_counts
 from eloreplay.rules import Ruleset, load_ruleset
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -183,10 +183,10 @@ def test_months_add_up_whenever_they_are_counted(tmp_path: Path, rules: Ruleset)
         assert [datetime.fromtimestamp(e / 1e6, UTC).strftime("%m-%d") for e in edges] == [
             "12-01", "01-01", "02-01", "03-01", "04-01", "05-01", "06-01", "07-01",
         ]  # fmt: skip
-        single = [study.month_counts(opened, first, last) for first, last in itertools.pairwise(edges)]
-        together = study.month_counts(opened, edges[0], edges[-1])
-        parts = [study.month_facts(opened, first, last) for first, last in itertools.pairwise(edges)]
-        facts = study.month_facts(opened, edges[0], edges[-1])
+        single = [study_counts.month_counts(opened, first, last) for first, last in itertools.pairwise(edges)]
+        together = study_counts.month_counts(opened, edges[0], edges[-1])
+        parts = [study_counts.month_facts(opened, first, last) for first, last in itertools.pairwise(edges)]
+        facts = study_counts.month_facts(opened, edges[0], edges[-1])
     assert (
         pa.concat_tables(single)
         .sort_by([(n, "ascending") for n in together.schema.names[:8]])
@@ -210,7 +210,7 @@ def test_facts_are_those_of_a_slow_count(tmp_path: Path, rules: Ruleset, seed: i
     table = as_timeline(rows, integer)
     with made_up.database(table, tmp_path, rules) as opened:
         edges = made_up.edges(table)
-        facts = study.month_facts(opened, edges[0], edges[-1])
+        facts = study_counts.month_facts(opened, edges[0], edges[-1])
     _, summary = _frames(facts, seed % 2 == 0)
     for pool in pools:
         own = [row for row in rows if row["pool"] == pool]
@@ -323,7 +323,7 @@ def test_the_first_hundred_of_a_month_are_ranked_before_its_games(tmp_path: Path
     )
     with made_up.database(table, tmp_path) as opened:
         edges = made_up.edges(table)
-        facts = study.month_facts(opened, edges[0], edges[-1]).to_pylist()
+        facts = study_counts.month_facts(opened, edges[0], edges[-1]).to_pylist()
     (hundred,) = [row for row in facts if row["fact"] == "strongest_100"]
     # Players 0 to 99: 75 winners and 25 losers, and the loser of the last game, whose rating was 1600 before his first.
     assert hundred["games"] == 101

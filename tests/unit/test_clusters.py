@@ -86,11 +86,11 @@ def test_the_order_of_a_pair_and_the_number_of_threads_change_nothing(tmp_path: 
     found = []
     for threads in (1, 4):
         with made_up.database(table, tmp_path / str(threads), threads=threads) as opened:
-            from eloreplay import study
+            from eloreplay import study, study_counts
 
             counted = made_up.counts(opened, table)
             edges = made_up.edges(table)
-            study.begin_stretch(opened, edges[0], edges[-1])
+            study_counts.Counting(opened).begin(edges[0], edges[-1])
             opened.put("study_players", pa.table({"pool": pa.nulls(30, pa.string()), "player_id": ids, "player_index": ids}))
             opened.create_table("study_dyads", "study_dyads")
             found.append(study.with_clusters(opened, counted, draws=50, seed=3))

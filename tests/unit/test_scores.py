@@ -190,9 +190,11 @@ def test_three_games(tmp_path: Path) -> None:
 def test_no_game_at_all(tmp_path: Path) -> None:
     table = games((1600, 1500, False)).slice(0, 0)
     with made_up.database(table, tmp_path) as opened:
-        from eloreplay import study
+        from eloreplay import study, study_counts
 
-        calibration, summary = study.study_from_counts(study.month_counts(opened, 0, 0), study.month_facts(opened, 0, 0))
+        calibration, summary = study.study_from_counts(
+            study_counts.month_counts(opened, 0, 0), study_counts.month_facts(opened, 0, 0)
+        )
     assert calibration.height == 41
     assert calibration["games"].sum() == 0
     assert summary.is_empty()
