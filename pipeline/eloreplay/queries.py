@@ -5,6 +5,7 @@ A query is a file in `sql/`, named after its result; values reach it only as `$p
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ import pyarrow as pa
 from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
 
 DEFAULT_MEMORY = "1GB"
+#: DuckDB 2.0.1 takes two branches of a UNION for one when they differ only in which of two joins of the same table a column comes
+#: from (winners' and losers' aliases): wrong rows. tests/oracle has the least cases.
+SETTINGS = ("set TimeZone = 'UTC'", "set enable_progress_bar = false", "set disabled_optimizers = 'common_subplan'")
 #: Rules that several queries share, made once a connection.
 MACROS = ("utc_day", "is_dated")
 
@@ -64,13 +68,26 @@ class Database:
             raise UsageFault(f"--memory-limit {memory_limit}: {first_line(error)}") from None
         with failures("the working database"):
             self.connection.execute("pragma disable_checkpoint_on_shutdown")
-            self.connection.execute("set TimeZone = 'UTC'")
-            self.connection.execute("set enable_progress_bar = false")
-            # DuckDB 2.0.1 takes two branches of a UNION for one when they differ only in which of two joins of the same table a
-            # column comes from (winners' and losers' aliases): wrong rows. tests/oracle has the least cases.
-            self.connection.execute("set disabled_optimizers = 'common_subplan'")
-            for macro in MACROS:
-                self.connection.execute(sql_text(macro))
+            self._begin()
+
+    def _begin(self) -> None:
+        """What every connection needs of its own."""
+        for setting in SETTINGS:
+            self.connection.execute(setting)
+        for macro in MACROS:
+            self.connection.execute(sql_text(macro))
+
+    @contextmanager
+    def another(self) -> Iterator[Database]:
+        """The same database for another thread: tables and views are shared, what is registered is not."""
+        other = copy.copy(self)
+        with failures("the working database"):
+            other.connection = self.connection.cursor()
+            other._begin()
+        try:
+            yield other
+        finally:
+            other.connection.close()
 
     def close(self) -> None:
         """Close the database; a second call does nothing."""

@@ -4,14 +4,17 @@ A run is a fold over chunks of time, `state' = step(state, chunk)`: prepare the 
 the kernel (`rating`, `kernel`), write their timeline (`timeline`) and what a later run needs to go on from there (`states`). A
 backfill starts with nothing (`nothing_before`), a night from the end of a chunk of the run before: one code path, and the result
 does not depend on where the chunks are cut. Short chunks are prepared together and cut afterwards, for a query costs more than the
-games of a quiet day; large ones are rated in pieces, for memory must not grow with them.
+games of a quiet day; large ones are rated in pieces, for memory must not grow with them. While one stretch is rated, the next one is
+prepared and the one before is written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from eloreplay.chunks import Chunk
 from eloreplay.errors import EnvironmentFault
 from eloreplay.events import Events, awards_table, load_events
 from eloreplay.games import Intake, Report
-from eloreplay.prepare import Recent, prepare
+from eloreplay.prepare import Recent, Stretch, prepare
 from eloreplay.queries import Database
 from eloreplay.rating import Outputs, apply_events, initial_state, rate
 from eloreplay.rules import Ruleset
@@ -147,9 +150,10 @@ def replay(
     """
     fold = _Folding(database, ruleset, intake, start, run, pool, as_of_us, horizon_us)
     total = sum(chunk.games for chunk in chunks)
-    with TimelineWriter(run / "timeline", fold.schema, start.files) as writer:
-        for group in stretches(piece for one in chunks for piece in pieces(database, one)):
-            fold.stretch(group, writer, lambda done: report("rating", done, total))
+    prepared = prepared_ahead(database, ruleset, chunks, len(start.state), start.recent)
+    with TimelineWriter(run / "timeline", fold.schema, start.files) as writer, contextlib.closing(prepared):
+        for group, stretch in prepared:
+            fold.stretch(group, stretch, writer, lambda done: report("rating", done, total))
         started = time.perf_counter()
     fold.elapsed["writing"] += time.perf_counter() - started
     return fold.end(total)
@@ -178,7 +182,7 @@ class _Folding:
         self._events: Events = load_events(database, due, start.settled_us)
         self.schema = timeline_schema(ruleset, intake, pool)
         self._names = pa.array([version.name for version in ruleset.version], pa.string())
-        self._state, self._recent, self._done = start.state, start.recent, 0
+        self._state, self._done = start.state, 0
         self._checkpoints = Checkpoints(len(start.state), start.since_full)
         self._horizon_ratings: NDArray[np.float64] | None = None
         self._chunks: list[Chunk] = []
@@ -186,10 +190,8 @@ class _Folding:
         for name in ("favourite_counts", "game_counts"):
             self._count(name, self.schema.empty_table(), np.empty(0, np.int64), create=True)
 
-    def stretch(self, group: list[Piece], writer: TimelineWriter, report: Any) -> None:
-        """Prepare the games of a stretch by one query, and rate them piece by piece."""
-        stretch = prepare(self._database, self._ruleset, group[0].from_us, group[-1].to_us, len(self._state), self._recent)
-        self._recent = stretch.trailing
+    def stretch(self, group: list[Piece], stretch: Stretch, writer: TimelineWriter, report: Any) -> None:
+        """Rate the games of a stretch piece by piece."""
         for step, seconds in stretch.elapsed_s.items():
             self.elapsed[step] += seconds
         edges = np.searchsorted(stretch.played_us, [piece.to_us for piece in group], side="left").tolist()
@@ -278,6 +280,41 @@ def _insist(same: bool, what: str) -> None:
             f"{what} that were counted at the door and those that were rated are not the same; nothing was published. This is a "
             "fault in eloreplay or in a library under it, please report it"
         )
+
+
+def prepared_ahead(
+    database: Database, ruleset: Ruleset, chunks: Sequence[Chunk], players: int, recent: Recent
+) -> Generator[tuple[list[Piece], Stretch]]:
+    """The stretches of `chunks`, each prepared by one query on a thread of its own while the one before is rated and written.
+
+    Args:
+        database: as for `prepare`.
+        ruleset: the rules.
+        chunks: those with rated games, in order.
+        players: length of the state.
+        recent: the games before that the counting window can reach.
+
+    Yields:
+        A stretch's pieces, and the stretch. At most two stretches are held at a time.
+    """
+    with database.another() as other, ThreadPoolExecutor(1) as thread:
+        groups = stretches(piece for one in chunks for piece in pieces(other, one))
+
+        def following(before: Recent) -> tuple[list[Piece], Stretch] | None:
+            group = next(groups, None)
+            if group is None:
+                return None
+            return group, prepare(other, ruleset, group[0].from_us, group[-1].to_us, players, before)
+
+        waiting = thread.submit(following, recent)
+        try:
+            while (found := waiting.result()) is not None:
+                waiting = thread.submit(following, found[1].trailing)
+                yield found
+        except BaseException:
+            # The thread may be deep in a query that nobody waits for any more.
+            other.connection.interrupt()
+            raise
 
 
 def pieces(database: Database, chunk: Chunk) -> Iterator[Piece]:

@@ -77,12 +77,15 @@ class Clock:
         self._last = now
 
     def timings(self, fold: dict[str, float]) -> dict[str, float]:
-        """Seconds: `input`, then the parts of the fold, `storing`, `study`, `tables`, `total`; `other` is what no part claims.
+        """Seconds: `input`, `storing`, `rating`, `study`, `tables`, their `total`; `other` is what no step claims.
 
-        `compile` is beside them and not part of the total: the kernel is compiled while the input is read.
+        What the fold did is beside them and may add up to more than `rating`: the next games are prepared and the last ones written
+        while these are rated. So is `compile`: the kernel is made ready while the input is read.
+
+        Args:
+            fold: seconds by part of the fold.
         """
         total = time.perf_counter() - self._started
-        laps = {name: self._laps.get(name, 0.0) for name in ("input", "storing", "study", "tables")}
-        parts = {"input": laps["input"], **fold, **{name: laps[name] for name in ("storing", "study", "tables")}}
-        parts["other"] = max(0.0, total - sum(parts.values()))
-        return {name: round(seconds, 3) for name, seconds in {**parts, "total": total}.items()}
+        steps = {name: self._laps.get(name, 0.0) for name in ("input", "storing", "rating", "study", "tables")}
+        other = max(0.0, total - sum(steps.values()))
+        return {name: round(seconds, 3) for name, seconds in {**steps, **fold, "other": other, "total": total}.items()}
