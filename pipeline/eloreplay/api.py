@@ -239,12 +239,14 @@ def replay(
     scratch = Path(tempfile.mkdtemp(prefix="eloreplay-"))
     try:
         shown: dict[str, str] = {}
-        tables = {"awards": awards, "aliases": aliases, "excluded": excluded, "start_ratings": start_ratings}
         inputs = Inputs(
             games=tuple(_files(games, "games", scratch, shown)),
             mapping=_mapping(columns, naive),
             pool=pool,
-            **{name: _one(table, name, scratch, shown) for name, table in tables.items() if table is not None},
+            awards=_one(awards, "awards", scratch, shown),
+            aliases=_one(aliases, "aliases", scratch, shown),
+            excluded=_one(excluded, "excluded", scratch, shown),
+            start_ratings=_one(start_ratings, "start_ratings", scratch, shown),
             shown=shown,
         )
         options = RunOptions(
@@ -380,7 +382,9 @@ def _files(table: Table, name: str, scratch: Path, shown: dict[str, str]) -> lis
     )
 
 
-def _one(table: Table, name: str, scratch: Path, shown: dict[str, str]) -> str:
+def _one(table: Table | None, name: str, scratch: Path, shown: dict[str, str]) -> str | None:
+    if table is None:
+        return None
     files = _files(table, name, scratch, shown)
     if len(files) != 1:
         raise UsageFault(f"{name}: {len(files)} paths; give one table, file or folder")

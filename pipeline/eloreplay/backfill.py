@@ -6,6 +6,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from eloreplay.changes import Before, look_back
 from eloreplay.conclude import Work, conclude, publish
 from eloreplay.console import counted
 from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
+from eloreplay.forgotten import Forgotten, read_forgotten
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.keeping import keep_rows, kept_days, make_chunks, merged, no_players, undated_bins
 from eloreplay.publish import read_manifest
@@ -63,6 +65,7 @@ def backfill(
         journal.repair(out)
         _refuse_to_forget(folder, found["games"])
         folder.begin()
+        inputs = replace(inputs, forgotten=inputs.forgotten or _forgotten(folder, note))
         try:
             rows = sum(source.rows for sources in found.values() for source in sources)
             folder.require_space(rows * BYTES_A_ROW + BYTES_A_RUN)
@@ -74,6 +77,14 @@ def backfill(
         entry |= journal.of_manifest(result.manifest)
         keep_board(out, result.folder)
         return result
+
+
+def _forgotten(folder: OutputFolder, note: Callable[[str], None]) -> Forgotten:
+    """Who is forgotten in this folder, also by a run that is made from nothing."""
+    found = read_forgotten(folder.current)
+    if found:
+        note("who was forgotten in this folder (eloreplay forget) stays forgotten")
+    return found
 
 
 def _look_back(work: Work, current: Path | None, intake: Intake) -> Before:

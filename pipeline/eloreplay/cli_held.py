@@ -1,4 +1,4 @@
-"""Commands that hold what is published against something else: diff, reconcile."""
+"""Commands that hold what is published against something else, or take somebody out of it: diff, reconcile, forget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from eloreplay.options import EXISTING, console_mode, memory_size, output_options
+from eloreplay.options import EXISTING, console_mode, memory_size, output_folder, output_options
 
 
 @click.command()
@@ -85,4 +85,37 @@ def reconcile(folder: Path, live: str, **options: Any) -> None:
             console.text(page(result.found, options["to"] or folder / "studies" / "reconcile"))
 
 
-COMMANDS = (diff, reconcile)
+@click.command()
+@click.argument("folder", type=EXISTING, metavar="DIR")
+@click.argument("player", metavar="PLAYER")
+@click.option("--dry-run", is_flag=True, help="Only say what holds the id.")
+@output_options
+def forget(folder: Path, player: str, dry_run: bool, **options: Any) -> None:
+    r"""Replace the id of PLAYER by a pseudonym in everything that DIR keeps, and at the door of every later run.
+
+    The files of the games are not touched: they may go on holding the id. What was copied out of DIR is not known here.
+
+    \b
+    Example: eloreplay forget out/sample p000124 --dry-run
+    """
+    from eloreplay.console import Console
+    from eloreplay.forget import forget as run
+    from eloreplay.forget_page import page
+
+    with Console(console_mode(options)) as console:
+        done = run(
+            output_folder(folder),
+            player,
+            console.report,
+            console.note,
+            dry_run,
+            options["threads"],
+            memory_size(options["memory_limit"]),
+        )
+        if console.mode == "json":
+            console.line({"done": not dry_run, **done.as_dict()})
+        else:
+            console.text(page(folder, done, dry_run))
+
+
+COMMANDS = (diff, forget, reconcile)

@@ -110,6 +110,7 @@ def conclude(
     for name in ("favourite_counts", "game_counts"):
         write_parquet(database.arrow_of(f"select * from {name} order by all"), run / FOLD / f"{name}.parquet")
     write_parquet(database.arrow_of("select * from file_days order by file_no, day"), run / FOLD / "file_days.parquet")
+    work.inputs.forgotten.write(run / FOLD)
     Fold(
         list(chunks),
         undated,

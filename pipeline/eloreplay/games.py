@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from eloreplay import columns as contract
 from eloreplay.columns import ColumnMapping
+from eloreplay.forgotten import NOBODY, Forgotten
 from eloreplay.queries import Database
 from eloreplay.reader import TableReader, TableSpec, TypeLedger
 from eloreplay.rules import Ruleset
@@ -41,6 +42,7 @@ class Inputs:
         mapping: the columns file.
         pool: column of the ladder, or None for one pool.
         awards: Parquet file or folder; likewise `aliases`, `excluded`, `start_ratings`.
+        forgotten: players whose ids are replaced as they are read.
         shown: file to what messages and tables call it, where that is not its path (a table that came from memory).
     """
 
@@ -51,6 +53,7 @@ class Inputs:
     aliases: str | None = None
     excluded: str | None = None
     start_ratings: str | None = None
+    forgotten: Forgotten = NOBODY
     shown: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -219,6 +222,7 @@ def stage_inputs(
             inputs.mapping,
             needed,
             inputs.pool,
+            inputs.forgotten,
         ),
         ledger,
     )
@@ -232,18 +236,31 @@ def stage_inputs(
                 {"award_id": AWARDS, "player_id": PLAYERS, "pool": POOL},
                 ColumnMapping({}, inputs.mapping.naive),
                 pool=inputs.pool,
+                forgotten=inputs.forgotten,
             ),
             _with_own_zone(ledger),
         ),
         "aliases": TableReader(
-            database, TableSpec("aliases", contract.ALIAS_COLUMNS, {"alias_id": PLAYERS, "player_id": PLAYERS}), ledger
+            database,
+            TableSpec(
+                "aliases", contract.ALIAS_COLUMNS, {"alias_id": PLAYERS, "player_id": PLAYERS}, forgotten=inputs.forgotten
+            ),
+            ledger,
         ),
         "excluded players": TableReader(
-            database, TableSpec("excluded players", contract.EXCLUDED_COLUMNS, {"player_id": PLAYERS}), ledger
+            database,
+            TableSpec("excluded players", contract.EXCLUDED_COLUMNS, {"player_id": PLAYERS}, forgotten=inputs.forgotten),
+            ledger,
         ),
         "start ratings": TableReader(
             database,
-            TableSpec("start ratings", contract.START_COLUMNS, {"player_id": PLAYERS, "pool": POOL}, pool=inputs.pool),
+            TableSpec(
+                "start ratings",
+                contract.START_COLUMNS,
+                {"player_id": PLAYERS, "pool": POOL},
+                pool=inputs.pool,
+                forgotten=inputs.forgotten,
+            ),
             ledger,
         ),
     }

@@ -93,6 +93,16 @@ def entries(root: Path) -> list[dict[str, Any]]:
     return found
 
 
+def rewrite(root: Path, lines: list[str]) -> None:
+    """Put other lines in the journal's place, in one step, held against other processes for the moment that it takes.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with _held(root / NAME):
+        write_whole(root / NAME, "".join(f"{line}\n" for line in lines).encode())
+
+
 @contextlib.contextmanager
 def attempt(root: Path, command: str) -> Iterator[dict[str, Any]]:
     """Record how the block ends, whatever happens in it; what the block puts into the dict that it gets stands in the line.

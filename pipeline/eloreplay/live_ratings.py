@@ -7,6 +7,7 @@ from typing import Literal
 
 from eloreplay.columns import LIVE_GAME_COLUMNS, LIVE_PLAYER_COLUMNS, NO_MAPPING, load_mapping
 from eloreplay.errors import InputRefused
+from eloreplay.forgotten import Forgotten
 from eloreplay.games import GAMES, PLAYERS, POOL
 from eloreplay.queries import Database
 from eloreplay.reader import TableReader, TableSpec, TypeLedger
@@ -17,7 +18,9 @@ WHAT = "live ratings"
 NUMBERS = tuple(column.name for column in LIVE_GAME_COLUMNS if column.kind == "number")
 
 
-def read_live(database: Database, live: str, columns: Path | None, types: dict[str, str], pool: str | None) -> tuple[Grain, int]:
+def read_live(
+    database: Database, live: str, columns: Path | None, types: dict[str, str], pool: str | None, forgotten: Forgotten
+) -> tuple[Grain, int]:
     """Read the live ratings into the table `live_staged`; returns their grain and number of rows.
 
     They are of games when they have (or the columns file maps) a `game_id`, else of players.
@@ -28,6 +31,7 @@ def read_live(database: Database, live: str, columns: Path | None, types: dict[s
         columns: a columns file that maps their names, or None.
         types: SQL type by family of ids, of the run.
         pool: column of the ladder, or None.
+        forgotten: players whose ids are replaced as they are read.
 
     Raises:
         InputRefused: a missing column, a wrong type, or games without any rating.
@@ -52,7 +56,7 @@ def read_live(database: Database, live: str, columns: Path | None, types: dict[s
             f"{live}: no rating in it; of {', '.join(NUMBERS)} at least one is needed (map your own names in a columns file)"
         )
     ledger = TypeLedger(id_types={family: (sql_type, "the published run") for family, sql_type in types.items()})
-    reader = TableReader(database, TableSpec(WHAT, known, families, mapping, pool=pool), ledger)
+    reader = TableReader(database, TableSpec(WHAT, known, families, mapping, pool=pool, forgotten=forgotten), ledger)
     reader.plan(sources)
     reader.create("live_staged")
     reader.stage("live_staged", sources)

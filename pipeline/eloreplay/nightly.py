@@ -23,6 +23,7 @@ from eloreplay.chunks import FOLD, read_fold
 from eloreplay.conclude import publish
 from eloreplay.console import counted
 from eloreplay.errors import BudgetExceeded, InputRefused, UsageFault
+from eloreplay.forgotten import read_forgotten
 from eloreplay.games import Report, find_inputs, input_record
 from eloreplay.instants import show_us
 from eloreplay.night_files import NightFiles, compare_files, game_records, known_sources
@@ -155,7 +156,7 @@ class _Night:
         self.fold = fold
         self.ruleset = unchanged_ruleset(self.manifest)
         overrides: dict[str, Any] = dict(night.overrides)
-        self.inputs = replace(inputs_of(self.manifest, games), **overrides)
+        self.inputs = replace(inputs_of(self.manifest, games), forgotten=read_forgotten(current), **overrides)
         changed = {name: getattr(night, name) for name in ("threads", "memory_limit", "max_rejected")}
         self.options: RunOptions = replace(options_of(self.manifest), **{k: v for k, v in changed.items() if v is not None})
         sealed = [us for us in (night.sealed_before_us, self.manifest.get("sealed_before_us")) if us is not None]

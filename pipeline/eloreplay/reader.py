@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from eloreplay.columns import NO_MAPPING, Column, ColumnMapping
 from eloreplay.errors import InputRefused, UsageFault
 from eloreplay.expressions import Expression, check_expression
+from eloreplay.forgotten import FAMILY, NOBODY, Forgotten, sql_digest
 from eloreplay.queries import Database, failures, literal_path, quote
 from eloreplay.sources import Source
 
@@ -86,6 +87,7 @@ class TableSpec:
         mapping: the columns file.
         also_required: columns that these rules cannot do without.
         pool: the column of the ladder, by its own name, or None.
+        forgotten: players whose ids are replaced as they are read.
     """
 
     what: str
@@ -94,6 +96,7 @@ class TableSpec:
     mapping: ColumnMapping = NO_MAPPING
     also_required: frozenset[str] = frozenset()
     pool: str | None = None
+    forgotten: Forgotten = NOBODY
 
 
 @dataclass(frozen=True)
@@ -373,13 +376,14 @@ class TableReader:
             names = {name.lower() for name in source.names}
             # A file may have a column of that very name; then the position is counted while the rows stream by.
             row_no = "row_number() over () - 1" if "file_row_number" in names else "file_row_number"
-            items = ", ".join(self._selects[source.shown] if self._spec.pool else ["''", *self._selects[source.shown]])
+            selects, names_of = self._without_forgotten(source)
+            items = ", ".join(selects if self._spec.pool else ["''", *selects])
             with failures(source.shown, refuse=self._damaged(source, "the rows cannot be read")):
                 if "file_row_number" in names:
                     self._database.connection.execute("set preserve_insertion_order = true")
                 inserted = self._database.connection.execute(
                     f"insert into {table} select {number}, {row_no}, {items} from read_parquet($path, hive_partitioning = false)",
-                    {"path": literal_path(source.path)},
+                    {"path": literal_path(source.path), **names_of},
                 ).fetchall()
                 if "file_row_number" in names:
                     self._database.connection.execute("set preserve_insertion_order = false")
@@ -391,6 +395,42 @@ class TableReader:
             done += source.rows
             if progress is not None:
                 progress(at + 1, done)
+
+    def _without_forgotten(self, source: Source) -> tuple[list[str], dict[str, str | int]]:
+        """What reads the columns of a file, with the ids of forgotten players replaced, and its parameters.
+
+        Only the different ids are hashed, and what replaces them is passed as parameters: no table holds an id that is to go.
+        """
+        selects = self._selects[source.shown]
+        families = (["pool"] if self._spec.pool else []) + [self._spec.families.get(column.name) for column in self._spec.columns]
+        concerned = [at for at, family in enumerate(families) if family == FAMILY and selects[at] != "null"]
+        if not self._spec.forgotten or not concerned or not source.rows:
+            return selects, {}
+        ids = ", ".join(selects[at] for at in concerned)
+        digest = sql_digest("id", self._ledger.id_type(FAMILY))
+        with failures(source.shown, refuse=self._damaged(source, "the rows cannot be read")):
+            found = self._database.connection.execute(
+                f"with ids as materialized (select distinct unnest([{ids}]) as id from "
+                f"read_parquet($path, hive_partitioning = false)) select id, {digest} from ids "
+                f"where id is not null and list_contains($digests, {digest})",
+                {
+                    "path": literal_path(source.path),
+                    "salt": self._spec.forgotten.salt,
+                    "digests": [known for known, _ in self._spec.forgotten.names],
+                },
+            ).fetchall()
+        if not found:
+            return selects, {}
+        names = dict(self._spec.forgotten.names)
+        values: dict[str, str | int] = {}
+        cases = []
+        for number, (player, known) in enumerate(found):
+            values |= {f"id_{number}": player, f"name_{number}": names[known]}
+            cases.append(f"when $id_{number} then $name_{number}")
+        replaced = list(selects)
+        for at in concerned:
+            replaced[at] = f"case {selects[at]} {' '.join(cases)} else {selects[at]} end"
+        return replaced, values
 
 
 def _microseconds(sql: str, sql_type: str) -> str:

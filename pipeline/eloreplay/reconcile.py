@@ -20,6 +20,7 @@ from eloreplay.again import ruleset_of
 from eloreplay.causes import Formula, Games
 from eloreplay.chunks import FOLD, read_fold
 from eloreplay.errors import UsageFault
+from eloreplay.forgotten import read_forgotten
 from eloreplay.games import Report
 from eloreplay.instants import show_us
 from eloreplay.live_ratings import read_live
@@ -149,7 +150,8 @@ class _Work:
         kinds = [SQL_TYPES[str(field.type)] for field in shape]
         self._types = dict(zip(("pool", "games", "players"), kinds, strict=True))
         self._report("reading live ratings", 0, 0)
-        grain, rows = read_live(database, live, columns, self._types, self._manifest["input_options"]["pool"])
+        pool = self._manifest["input_options"]["pool"]
+        grain, rows = read_live(database, live, columns, self._types, pool, read_forgotten(self._run))
         if not self.pool:
             database.execute("alter table live_staged alter pool set data type varchar using null")
         player = self._types["players"]

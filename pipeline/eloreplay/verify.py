@@ -24,6 +24,7 @@ from eloreplay.columns import ColumnMapping
 from eloreplay.compare import compare_runs
 from eloreplay.differences import Difference
 from eloreplay.errors import UsageFault
+from eloreplay.forgotten import read_forgotten
 from eloreplay.games import Inputs, Report, find_inputs, input_record
 from eloreplay.instants import BEGINNING_US, show_us
 from eloreplay.interrupts import interrupted_by
@@ -104,7 +105,7 @@ def verify(
             raise UsageFault(f"{published / 'manifest.json'}: has no {missing[0]}, so the run cannot be computed again")
         folder.begin()
         try:
-            inputs = dataclasses.replace(_inputs(games, manifest), **replaced)
+            inputs = dataclasses.replace(_inputs(games, manifest), forgotten=read_forgotten(published), **replaced)
             read: list[dict[str, Any]] = []
             machine = (report, note, threads, memory_limit)
             if sample is not None:

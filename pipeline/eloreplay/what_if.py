@@ -20,6 +20,7 @@ from eloreplay.chunks import Fold, read_fold
 from eloreplay.columns import EXCLUDED_COLUMNS, Column
 from eloreplay.conclude import publish
 from eloreplay.errors import InputRefused, UsageFault
+from eloreplay.forgotten import read_forgotten
 from eloreplay.games import GAMES, PLAYERS, Report, input_record
 from eloreplay.night_files import NightFiles, game_records
 from eloreplay.publish import read_manifest
@@ -133,7 +134,7 @@ def go_on(
     Raises:
         InputRefused: a side table of the run is no longer the one it read.
     """
-    inputs = inputs_of(manifest, ())
+    inputs = replace(inputs_of(manifest, ()), forgotten=read_forgotten(before))
     side: list[dict[str, Any]] = []
     files = files or NightFiles(records=game_records(manifest), next_file=fold(before).next_file)
     found: dict[str, list[Source]] = {"games": files.to_read}
@@ -175,7 +176,8 @@ def _read(folder: OutputFolder, question: WhatIf, before: Path, manifest: dict[s
                 tables.append(None)
                 continue
             sources = find_sources([path], role)
-            reader = TableReader(database, TableSpec(role, columns, {columns[0].name: family}), ledger)
+            spec = TableSpec(role, columns, {columns[0].name: family}, forgotten=read_forgotten(before))
+            reader = TableReader(database, spec, ledger)
             reader.plan(sources)
             reader.create("asked", "played_us")
             reader.stage("asked", sources)

@@ -26,6 +26,7 @@ RUN = (
     "README.md",
     "docs/tutorial.md",
     "docs/how-to-analyst.md",
+    "docs/how-to-forget.md",
     "docs/how-to-nightly-engineer.md",
     "docs/how-to-python.md",
     "docs/how-to-support.md",
