@@ -1,23 +1,30 @@
 -- Purpose: the live ratings of each player game by game: does each rating before follow from the game before?
--- Grain: one row a row of sides.
--- Inputs: sides; awards (pool NULL when there is one only); $tolerance (points).
+-- Grain: one row a row of sides, of the players in suspects.
+-- Inputs: sides; suspects (pool, player_id); awards (pool NULL when there is one only); $tolerance (points).
 -- What live does not say is put together: before from after and change, change from after and before or from the next before, and
 --   before from the last after, or from all changes so far.
 -- broken: how a rating before does not follow. 'order': this game and the next one in the other order; 'again': so, and both are the
 --   same game. 'stale': it is the rating before an earlier game. 'twice': the last change once more. 'award': as if an award had not
 --   been. 'row': live has no row of games in between, whose changes it has. 'start': it is the first. 'jump': any other.
 -- After a stale game two things are right: going on from it, or its change added to what was there.
-with events as (
-    select *, cast(0 as double) as award
+with looked_at as materialized (
+    select sides.*
     from sides
+    semi join suspects on sides.pool is not distinct from suspects.pool and sides.player_id = suspects.player_id
+),
+
+events as (
+    select *, cast(0 as double) as award
+    from looked_at
     union all by name
     select
-        pool,
-        player_id,
+        awards.pool,
+        awards.player_id,
         'award' as kind,
-        epoch_us(awarded_at) as played_us,
-        cast(change as double) as award
+        epoch_us(awards.awarded_at) as played_us,
+        cast(awards.change as double) as award
     from awards
+    semi join suspects on awards.pool is not distinct from suspects.pool and awards.player_id = suspects.player_id
 ),
 
 summed as (
@@ -175,5 +182,5 @@ select
     is_strange,
     before_ours,
     change_ours
-from sides
+from looked_at
 where kind = 'only_ours'

@@ -1,8 +1,28 @@
 -- Purpose: the games whose change has to be looked at: live's ratings before and changes of both sides, and our terms.
 -- Grain: one row a game that both have and in which live's before or change is another than ours.
--- Inputs: chain, timeline; $tolerance.
--- Edges: where live does not say a rating before, ours stands in for it; a change that it does not say is NULL.
-with paired as (
+-- Inputs: chain, sides, suspects, timeline; $tolerance.
+-- Edges: of an opponent who agrees in every game, what live says is what we say. Where live does not say a rating before, ours stands
+--   in for it; a change that it does not say is NULL.
+with both_sides as (
+    select pool, game_id, side, before_live, change_live, before_1, is_swapped, before_ours, change_ours
+    from chain
+    where kind = 'both'
+    union all by name
+    select
+        pool,
+        game_id,
+        side,
+        before_ours as before_live,
+        case when coalesce(live_before, live_change, live_after) is not null then change_ours end as change_live,
+        is_swapped,
+        before_ours,
+        change_ours
+    from sides
+    anti join suspects on sides.pool is not distinct from suspects.pool and sides.player_id = suspects.player_id
+    where kind = 'both'
+),
+
+paired as (
     select
         pool,
         game_id,
@@ -13,8 +33,7 @@ with paired as (
         max(before_1) filter (where side = 0) as winner_before_1,
         max(before_1) filter (where side = 1) as loser_before_1,
         bool_or(is_swapped) as is_swapped
-    from chain
-    where kind = 'both'
+    from both_sides
     group by pool, game_id
     having
         bool_or(abs(before_live - before_ours) > $tolerance or abs(change_live - change_ours) > $tolerance or is_swapped)

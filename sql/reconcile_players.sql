@@ -1,6 +1,6 @@
 -- Purpose: each player's own rating and live's at the end, and the first game at which live is elsewhere.
 -- Grain: one row a player of either.
--- Inputs: marked.
+-- Inputs: marked (of the players in suspects), sides, suspects.
 with firsts as (
     select
         pool,
@@ -42,4 +42,19 @@ select
     first.detail as detail,
     first.also as also
 from firsts
+union all by name
+select
+    sides.pool,
+    sides.player_id,
+    true as agrees,
+    max_by(before_ours + change_ours, (played_us, game_id)) as rating_ours,
+    max_by(before_ours + change_ours, (played_us, game_id)) filter (
+        where coalesce(live_before, live_change, live_after) is not null
+    ) as rating_live,
+    cast(count(*) as bigint) as games_both,
+    cast(0 as bigint) as diverging_games,
+    cast(0 as bigint) as caused_games
+from sides
+anti join suspects on sides.pool is not distinct from suspects.pool and sides.player_id = suspects.player_id
+group by sides.pool, sides.player_id
 order by pool, player_id

@@ -179,6 +179,7 @@ class _Work:
         self._put_extras()
         self._report("following ratings", 0, 0)
         database.create_table("sides", "reconcile_sides", {"from_us": first_us, "to_us": last_us})
+        database.create_table("suspects", "reconcile_suspects", self._near)
         database.create_table("chain", "reconcile_chain", self._near)
         database.put("change_causes", self._change_causes())
         database.create_table("marked", "reconcile_marked", self._near)
@@ -186,17 +187,17 @@ class _Work:
         assert isinstance(players, pl.DataFrame)
         assert isinstance(faults, pl.DataFrame)
         players = _with_roots(players)
-        ((both, ours, theirs, equal, before, change),) = database.connection.execute(
-            "select count(*) filter (where kind = 'both') // 2, count(*) filter (where kind = 'only_ours') // 2, "
-            "count(distinct game_id) filter (where kind = 'only_live'), "
-            "count(*) filter (where kind = 'both' and not diverges), "
-            "count(*) filter (where kind = 'both' and diverges), "
-            "count(*) filter (where diverges and cause is null) from marked"
+        ((both, ours, theirs),) = database.connection.execute(
+            "select count(*) filter (where kind = 'both'), count(*) filter (where kind = 'only_ours') // 2, "
+            "count(distinct game_id) filter (where kind = 'only_live') from sides"
+        ).fetchall()
+        ((other, follow),) = database.connection.execute(
+            "select count(*) filter (where kind = 'both'), count(*) filter (where cause is null) from marked where diverges"
         ).fetchall()
         found = {
             "span": [show_us(first_us), show_us(last_us)],
-            "games": {"both": both, "only_ours": ours, "only_live": theirs},
-            "sides": {"equal": equal, "other": before, "consequences": change},
+            "games": {"both": both // 2, "only_ours": ours, "only_live": theirs},
+            "sides": {"equal": both - other, "other": other, "consequences": follow},
             "players": {
                 "all": players.height,
                 "agree": int(players["agrees"].sum()),
@@ -230,19 +231,19 @@ class _Work:
         """The games whose change does not follow from live's own ratings before, each with its likeliest mistake."""
         database = self._database
         formula = Formula(database, self._ruleset, self._near["tolerance"])
-        database.create_table("suspects", "reconcile_games", self._near)
+        database.create_table("wrong_games", "reconcile_games", self._near)
         wrong: list[Games] = []
-        ((total,),) = database.connection.execute("select count(*) from suspects").fetchall()
+        ((total,),) = database.connection.execute("select count(*) from wrong_games").fetchall()
         for first in range(0, total, BATCH_GAMES):
             self._report("looking for causes", first, total)
             rows = database.arrow_of(
-                "select * from suspects where rowid >= $first and rowid < $last order by rowid",
+                "select * from wrong_games where rowid >= $first and rowid < $last order by rowid",
                 {"first": first, "last": first + BATCH_GAMES},
             )
             games = formula.games(rows)
             wrong.append(games.take(np.flatnonzero(formula.wrong(games) | rows["is_swapped"].to_numpy())))
         if not wrong:
-            wrong.append(formula.games(database.arrow_of("select * from suspects")))
+            wrong.append(formula.games(database.arrow_of("select * from wrong_games")))
         rows = pa.concat_tables([games.rows for games in wrong])
         causes, details, also = formula.causes(formula.games(rows))
         return pa.table(
