@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
-from eloreplay.options import EXISTING, console_mode, memory_size, output_folder, output_options
+from eloreplay.options import EXISTING, console_mode, memory_size, next_run_options, output_folder, output_options
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  eloreplay diff out/sample@1 out/sample\n  eloreplay diff out/sample out/other --to moves.parquet"
+)
 @click.argument("first", metavar="DIR_A")
 @click.argument("second", metavar="DIR_B")
 @click.option(
@@ -20,13 +22,10 @@ from eloreplay.options import EXISTING, console_mode, memory_size, output_folder
 @click.option("--to", type=EXISTING, metavar="FILE", help="Write one row a player as Parquet.")
 @output_options
 def diff(first: str, second: str, **options: Any) -> None:
-    r"""Hold two runs against each other: who moves, how the board changes, and which games say why.
+    """Hold two runs against each other: who moves, how the board changes, and which games say why.
 
     A run is named by its folder (what is published there), by DIR@41 (a kept run) or by its own folder DIR/runs/000041. Two rule
     sets are two backfills of the same games.
-
-    \b
-    Example: eloreplay diff out/sample out/other --to moves.parquet
     """
     from eloreplay.console import Console
     from eloreplay.diff import DiffOptions
@@ -50,7 +49,7 @@ def diff(first: str, second: str, **options: Any) -> None:
             console.text(page(result.found))
 
 
-@click.command()
+@click.command(epilog="\b\nExample:\n  eloreplay reconcile out/sample live.parquet")
 @click.argument("folder", type=EXISTING, metavar="DIR")
 @click.argument("live", metavar="LIVE")
 @click.option("--columns", type=EXISTING, metavar="FILE", help="TOML that maps your columns to ours.")
@@ -58,7 +57,7 @@ def diff(first: str, second: str, **options: Any) -> None:
 @click.option("--to", type=EXISTING, metavar="FOLDER", help="Where the tables go: new, empty or of an earlier one.")
 @output_options
 def reconcile(folder: Path, live: str, **options: Any) -> None:
-    r"""Hold the site's own ratings in LIVE (Parquet) against those published in DIR: where they part, and why.
+    """Hold the site's own ratings in LIVE (Parquet) against those published in DIR: where they part, and why.
 
     LIVE has one row a game (game_id and, of winner_before, winner_change, winner_after and the same of the loser, what there is) or
     one row a player (player_id, rating, and perhaps games).
@@ -85,18 +84,19 @@ def reconcile(folder: Path, live: str, **options: Any) -> None:
             console.text(page(result.found, options["to"] or folder / "studies" / "reconcile"))
 
 
-@click.command()
+@click.command(
+    # An id may be a negative number, which is no option.
+    context_settings={"ignore_unknown_options": True},
+    epilog="\b\nExamples:\n  eloreplay forget out/sample p000124 --dry-run\n  eloreplay forget out/sample p000124",
+)
 @click.argument("folder", type=EXISTING, metavar="DIR")
 @click.argument("player", metavar="PLAYER")
 @click.option("--dry-run", is_flag=True, help="Only say what holds the id.")
-@output_options
+@next_run_options
 def forget(folder: Path, player: str, dry_run: bool, **options: Any) -> None:
-    r"""Replace the id of PLAYER by a pseudonym in everything that DIR keeps, and at the door of every later run.
+    """Replace the id of PLAYER by a pseudonym in everything that DIR keeps, and at the door of every later run.
 
     The files of the games are not touched: they may go on holding the id. What was copied out of DIR is not known here.
-
-    \b
-    Example: eloreplay forget out/sample p000124 --dry-run
     """
     from eloreplay.console import Console
     from eloreplay.forget import forget as run
