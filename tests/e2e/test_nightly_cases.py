@@ -629,7 +629,7 @@ def test_the_budget_of_restated_games(site: Site, kind: str, number: int, option
     out = site.night(*options, accept=False, as_of="2026-04-01")
     assert out.code == code, out.text
     if code == 5:
-        refused(site, before, out, 5, f"{number} of the 300 games", "--max-restated", "--accept-changes")
+        refused(site, before, out, 5, f"{number} of 300 published games", "--max-restated", "--accept-changes")
         site.night(*options, as_of="2026-04-01").ok()
     assert site.run_name() == "000002"
     site.equal(as_of="2026-04-01")
