@@ -3,13 +3,46 @@
 -- Inputs: timeline_before, timeline_now (the files that the runs do not share; pool NULL where there is one pool only), $until_us
 --   (microseconds, included).
 -- Kinds: 'late' only now, 'gone' only before, 'corrected' other facts, 'carried' the same facts and other ratings, k or counts.
+-- Few games of many differ, so the two are held against each other by a hash of each row first: a difference that it hid (one of
+--   2^64) would only leave a cause unnamed.
 -- differs: per side, whether what the game says of that player is another; a player who is only on one side of the two counts as such.
-with before as (
+with contents_before as (
+    select
+        game_id,
+        hash(
+            pool, played_at, winner_id, loser_id, is_draw, cube, match_length, result, weight, advantage, winner_rating_before,
+            loser_rating_before, winner_change, loser_change, winner_k, loser_k, winner_games, loser_games, winner_recent_games,
+            loser_recent_games, winner_experience, loser_experience
+        ) as content
+    from timeline_before
+    where epoch_us(played_at) <= $until_us
+),
+
+contents_now as (
+    select
+        game_id,
+        hash(
+            pool, played_at, winner_id, loser_id, is_draw, cube, match_length, result, weight, advantage, winner_rating_before,
+            loser_rating_before, winner_change, loser_change, winner_k, loser_k, winner_games, loser_games, winner_recent_games,
+            loser_recent_games, winner_experience, loser_experience
+        ) as content
+    from timeline_now
+    where epoch_us(played_at) <= $until_us
+),
+
+differing as (
+    select coalesce(contents_now.game_id, contents_before.game_id) as game_id
+    from contents_before
+    full join contents_now on contents_before.game_id = contents_now.game_id
+    where contents_before.content is distinct from contents_now.content
+),
+
+before as (
     select
         *,
         epoch_us(played_at) as played_us
     from timeline_before
-    where epoch_us(played_at) <= $until_us
+    where epoch_us(played_at) <= $until_us and game_id in (select game_id from differing)
 ),
 
 now as (
@@ -17,7 +50,7 @@ now as (
         *,
         epoch_us(played_at) as played_us
     from timeline_now
-    where epoch_us(played_at) <= $until_us
+    where epoch_us(played_at) <= $until_us and game_id in (select game_id from differing)
 ),
 
 paired as (

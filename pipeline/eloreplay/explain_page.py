@@ -10,6 +10,8 @@ from eloreplay.explain_rows import RATED
 from eloreplay.wording import games, moved, name, number, rating, signed, span, when
 
 WIDTH = 110
+#: Games that are named on the way from a cause to a player.
+STEPS_SHOWN = 4
 
 
 def explain_text(found: dict[str, Any]) -> str:
@@ -54,8 +56,16 @@ def _rated(found: dict[str, Any]) -> list[str]:
     lines.append(f"  {_stake(found)}")
     lines += [f"  {_change(found, side)}" for side in found["sides"]]
     if found["unequal"] is not None:
-        lines += ["", *textwrap.wrap(_unequal(found), WIDTH, break_long_words=False, break_on_hyphens=False)]
+        lines += ["", *_wrapped(_unequal(found), "")]
     return lines
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """A sentence in lines; what follows the first is indented further where the first one is."""
+    further = indent + "  " if indent else ""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _table(found: dict[str, Any]) -> list[str]:
@@ -240,7 +250,8 @@ def _past(found: dict[str, Any], one: dict[str, Any]) -> list[str]:
         "corrected": f"{head} has other facts of it; in run {one['before_run']} it was played {when(was['played_at'])}",
         "restated": f"{head} restated it; in run {one['before_run']} it was",
     }[one["kind"]]
-    return [title, *said, *(f"    {_cause(cause)}" for cause in one["causes"])]
+    because = [line for cause in one["causes"] for line in _wrapped(_cause(cause), "    ")]
+    return [title, *said, *because]
 
 
 def _cause(cause: dict[str, Any]) -> str:
@@ -263,7 +274,10 @@ def _cause(cause: dict[str, Any]) -> str:
         text = f"because game {name(cause['id'])} ({sides}, {when(cause['played_at'])}) {how}"
     if cause["via"]:
         # The way as it went: from the cause to the player.
-        text += f"; it reached {who}"
-        for step in reversed(cause["via"]):
-            text += f" through game {name(step['game_id'])} of {name(step['opponent'])} against {name(step['player'])}"
+        steps = [
+            f"game {name(one['game_id'])} of {name(one['opponent'])} against {name(one['player'])}" for one in cause["via"][::-1]
+        ]
+        if len(steps) > STEPS_SHOWN:
+            steps = [steps[0], f"{len(steps) - 2} more", steps[-1]]
+        text += f"; it reached {who} through {', '.join(steps)}"
     return text

@@ -232,7 +232,7 @@ def test_a_late_game_that_reached_two_players_through_others(tmp_path: Path) -> 
     files(tmp_path, 2, [game(5, NOON, "a", "b", cube=64), game(40, NOON + 4 * DAY, "x", "y")])
     support_nightly.night(tmp_path / "in", out, "--as-of", "2026-03-21", "--accept-changes").ok()
 
-    said = explain(out, 20).ok().stdout
+    said = " ".join(explain(out, 20).ok().stdout.split())
     assert "run 000002" in said
     assert "restated it; in run 000001 it was" in said
     assert "because game 5 (a against b, 2026-03-01 12:00:00 UTC) came late; it reached c through game 10 of b against c" in said, (
@@ -272,7 +272,7 @@ def test_each_kind_of_cause_is_named(tmp_path: Path) -> None:
         awards, [one, {"award_id": 2, "awarded_at": NOON + HOUR, "player_id": "w4", "points": 90.0, "reason": "cup"}], types
     )
     support_nightly.night(tmp_path / "in", out, "--as-of", "2026-03-21", "--accept-changes").ok()
-    because = {i: explain(out, 10 + i).ok().stdout for i in range(1, 5)}
+    because = {i: " ".join(explain(out, 10 + i).ok().stdout.split()) for i in range(1, 5)}
     assert "because game 1 (w1 against l1, 2026-03-01 13:00:00 UTC) was corrected" in because[1]
     assert "because game 2 (w2 against l2, 2026-03-01 14:00:00 UTC) is not rated any more: voided" in because[2]
     assert "because game 3 (w3 against l3, 2026-03-01 15:00:00 UTC) is not rated any more: withdrawn" in because[3]
