@@ -25,6 +25,7 @@ from eloreplay.tables import rating_type, read_kept
 
 #: A board without an end.
 EVERYBODY = 2**31
+HOUR_US = 3_600_000_000
 COUNTS = ("games", "wins", "losses", "draws")
 
 
@@ -142,60 +143,43 @@ def version_at(ruleset: Ruleset, at_us: int) -> int | None:
     return max((at for at, version in enumerate(ruleset.version) if version.start_us <= at_us), default=None)
 
 
-def heavy_rows(asked: Asked, at_us: int, player: Any = None) -> list[dict[str, Any]]:
-    """Who would play a game right after `at_us` with a reduced k.
+def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
+    """Who would play a game right after an instant (None: that of the last rated game) with a k that a heavy week reduces.
 
     Returns:
-        Of each: `pool` where there are ladders, `player_id`, `recent_games` and `until`: the last instant of the heavy week if he
-        plays no more. The most games first.
-
-    Raises:
-        UsageFault: the rules in force then know no heavy week.
-    """
-    ruleset, window_us = asked.ruleset, asked.ruleset.window_us
-    at = version_at(ruleset, at_us)
-    heavy = None if at is None else ruleset.version[at].heavy
-    if heavy is None or window_us is None:
-        which = f"rules {ruleset.name}" + ("" if at is None else f", version {ruleset.version[at].name}")
-        raise UsageFault(f"the {which} in force {show_us(at_us)} know no heavy week: nobody's k is reduced by how much he plays")
-    from_us = max(at_us - window_us, BEGINNING_US)
-    asked.show(asked.near(from_us, at_us))
-    parameters = {"from_us": from_us, "to_us": at_us, "heavy_games": heavy.games}
-    rows = asked.database.arrow("heavy_players", parameters).to_pylist()
-    return [
-        {
-            **({"pool": row["pool"]} if asked.pool else {}),
-            "player_id": row["player_id"],
-            "recent_games": row["recent_games"],
-            "until": show_us(row["least_us"] + window_us),
-        }
-        for row in rows
-        if player is None or row["player_id"] == player
-    ]
-
-
-def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
-    """Whose k is reduced by a heavy week at an instant (None: that of the last rated game), with k, rating and rank among all.
+        `run`, `as_of`, `rules`, `at`, `heavy_from`, `window_hours` and `rows`: each with k and the usual one, rating, rank among
+        all, and `until`: the last instant of the heavy week if he plays no more. The most games first.
 
     Raises:
         UsageFault: no rated game, or rules without a heavy week.
     """
+    database, ruleset, window_us = asked.database, asked.ruleset, asked.ruleset.window_us
     instant = last_game_us(asked) if at_us is None else at_us
     if instant is None:
         raise UsageFault(f"{asked.root}: run {asked.run.name} has no rated game")
-    found = heavy_rows(asked, instant)
-    at = version_at(asked.ruleset, instant)
-    assert at is not None
-    heavy = asked.ruleset.version[at].heavy
-    assert heavy is not None
+    at = version_at(ruleset, instant)
+    heavy = None if at is None else ruleset.version[at].heavy
+    if at is None or heavy is None or window_us is None:
+        which = f"rules {ruleset.name}" + ("" if at is None else f", version {ruleset.version[at].name}")
+        raise UsageFault(f"the {which} in force {show_us(instant)} know no heavy week: nobody's k is reduced by how much he plays")
+    from_us = max(instant - window_us, BEGINNING_US)
+    asked.show(asked.near(from_us, instant))
+    database.create_table("heavy", "heavy_players", {"from_us": from_us, "to_us": instant, "heavy_games": heavy.games})
     put_players(asked, instant)
     # Of everybody, whoever may stand on the board.
-    everybody = ranked(asked, BoardOptions(EVERYBODY, 1, None), EVERYBODY)
-    standing = {(row.get("pool"), row["player_id"]): row for row in everybody}
-    for row in found:
-        stands = standing[row.get("pool"), row["player_id"]]
-        k = side_k(asked.ruleset, at, float(stands["rating"]), stands["games"], 0.0, row["recent_games"], 0)
-        row |= {"rank": stands["rank"], "rating": stands["rating"], "games": stands["games"], "k": k.week, "k_usual": k.usual}
+    database.create_table("ranks", "leaderboard", {"top": EVERYBODY, "min_games": 1, "active_days": None})
+    rows = []
+    for row in database.arrow("heavy_standing").to_pylist():
+        k = side_k(ruleset, at, float(row["rating"]), row["games"], 0.0, row["recent_games"], 0)
+        rows.append(
+            {
+                **({"pool": row["pool"]} if asked.pool else {}),
+                **{name: row[name] for name in ("player_id", "recent_games", "rank", "rating", "games")},
+                "k": k.week,
+                "k_usual": k.usual,
+                "until": show_us(row["least_us"] + window_us),
+            }
+        )
     return {
         "run": asked.run.name,
         "as_of": asked.manifest["as_of"],
@@ -203,6 +187,6 @@ def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
         "at": show_us(instant),
         "last_game": at_us is None,
         "heavy_from": heavy.games,
-        "window_hours": asked.ruleset.count and asked.ruleset.count.hours,
-        "rows": found,
+        "window_hours": window_us / HOUR_US,
+        "rows": rows,
     }
