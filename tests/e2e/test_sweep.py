@@ -110,7 +110,7 @@ def test_same_bytes_whatever_the_threads_and_the_order_of_files(
     assert call("sweep", str(tmp_path / "z*.parquet"), *small[1:], *vary, "--out", str(out), "--quiet") == (0, "", "")
     found.append(bytes_of(out))
     assert found[0] == found[1] == found[2] == found[3]
-    assert list(found[0]) == ["curves.parquet", "sweep.parquet", "swings.parquet"]
+    assert list(found[0]) == ["curves.parquet", "report.html", "sweep.parquet", "swings.parquet"]
 
 
 def test_seed_shows_in_best_share_only(tmp_path: Path, small: list[str]) -> None:
