@@ -48,6 +48,7 @@ AS_OF = "2026-10-20"
 SETTINGS = "divisor=400:1900:100"
 #: Games that a peer is given: enough for a steady figure, and few enough for the slow ones (each has a bound of its own).
 PEER_GAMES = 7_000_000
+ARRAYS = "games.npz"
 PLAYERS = (100_000, 1_000_000, 10_000_000)
 MANY_PLAYERS = 100_000_000
 ELOREPLAY = Path(sys.executable).with_name("eloreplay")
@@ -64,7 +65,6 @@ class Bench:
         parts: names of `PARTS`.
         rounds: of whatever is compared; None: as many as the size allows.
         peers: the Python that has them, or None.
-        peer_size: rows of the site whose games they are given.
         found: one entry a measured thing: `part`, `rows`, `ids`, `what`, `spent` (one a round) and more.
     """
 
@@ -73,7 +73,6 @@ class Bench:
     parts: tuple[str, ...]
     rounds: int | None
     peers: Path | None
-    peer_size: int
     found: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, part: str, rows: int, ids: str, what: str, spent: list[Spent], **more: Any) -> None:
@@ -107,25 +106,23 @@ def measure_size(bench: Bench, games: int, ids: str) -> None:
         progress(f"{games:,} games, {ids} ids: a first run")
         first, manifest = backfill(data, ids, finished, "--no-study")
         timeline = finished / "current" / "timeline"
-        if {"floor", "study"} & set(bench.parts):
+        if {"floor", "study", "peers"} & set(bench.parts):
             # Where only one round is afforded the first run counts; elsewhere it only brings the files into the page cache.
-            whole_runs(bench, data, games, ids, timeline, rounds, [(first, manifest)] if rounds == 1 else [])
-        if ids == "text" or games > SIZES[-1]:
-            return
-        if "kernel" in bench.parts:
+            in_turn(bench, data, games, ids, timeline, rounds, [(first, manifest)] if rounds == 1 else [])
+        if "kernel" in bench.parts and ids == "integer" and games <= SIZES[-1]:
             kernel(bench, games, timeline, rounds)
-        if "peers" in bench.parts and games == bench.peer_size:
-            peers(bench, games, timeline, rounds)
-    if "sweep" in bench.parts:
+    if "sweep" in bench.parts and ids == "integer" and games <= SIZES[-1]:
         sweep(bench, data, games)
 
 
-def whole_runs(
+def in_turn(
     bench: Bench, data: Path, games: int, ids: str, timeline: Path, rounds: int, before: list[tuple[Spent, dict[str, Any]]]
 ) -> None:
-    """The product, the floor and, with integer ids, the product with its study, in turn; the order changes from round to round."""
-    studied = "study" in bench.parts and ids == "integer" and games <= SIZES[-1]
-    names = ["backfill", *(["floor"] if "floor" in bench.parts else []), *(["study"] if studied else [])]
+    """The product, the floor, the product with its study and the others, in turn; the order changes from round to round."""
+    small = ids == "integer" and games <= SIZES[-1]
+    studied = small and "study" in bench.parts
+    others = known_peers(bench, timeline) if small and "peers" in bench.parts else {}
+    names = ["backfill", *(["floor"] if "floor" in bench.parts else []), *(["study"] if studied else []), *others]
     spent: dict[str, list[Spent]] = {name: [] for name in names}
     told: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
@@ -133,6 +130,10 @@ def whole_runs(
             progress(f"{games:,} games, {ids} ids, round {number + 1} of {rounds}: {name}")
             if name == "backfill" and before:
                 took, said = before.pop()
+            elif name in others:
+                assert bench.peers is not None
+                took = script("peers.py", name, bench.work / ARRAYS, PEER_GAMES, python=bench.peers)
+                said = json.loads(took.output)
             else:
                 with bench.scratch() as out:
                     if name == "floor":
@@ -147,16 +148,28 @@ def whole_runs(
     rows = int(told["backfill"][0]["rows_read"])
     rated = int(told["backfill"][0]["bins"]["rated"])
     for name in names:
-        key = "steps" if name == "floor" else "timings"
-        bench.note(
-            "study" if name == "study" else "floor",
-            rows,
-            ids,
-            name,
-            spent[name],
-            rated=rated,
-            steps=[one[key] for one in told[name]],
-        )
+        first = told[name][0]
+        if name in others:
+            shown, package, each = others[name]
+            more = {"shown": shown, "package": package, "each": each, "version": first["version"], "beside": rows}
+            bench.note("peers", first["games"], ids, name, spent[name], pass_s=[one["pass_s"] for one in told[name]], **more)
+        else:
+            steps = [one["steps" if name == "floor" else "timings"] for one in told[name]]
+            bench.note("study" if name == "study" else "floor", rows, ids, name, spent[name], rated=rated, steps=steps)
+
+
+def known_peers(bench: Bench, timeline: Path) -> dict[str, list[Any]]:
+    """The others by name: how they are shown, their package, whether they tell each game's ratings. Writes their arrays."""
+    if bench.peers is None:
+        progress("no --peers: they are left out")
+        return {}
+    script("peers.py", "export", timeline, bench.work / ARRAYS)
+    listing = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import json, peers; "
+        "print(json.dumps({name: [one.shown, one.package, one.each] for name, one in peers.PEERS.items()}))"
+    )
+    found: dict[str, list[Any]] = json.loads(run(bench.peers, "-c", listing, Path(__file__).parent).output)
+    return found
 
 
 def kernel(bench: Bench, games: int, timeline: Path, rounds: int) -> None:
@@ -168,34 +181,8 @@ def kernel(bench: Bench, games: int, timeline: Path, rounds: int) -> None:
     library = bench.work / "kernel.so"
     build = "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import c_loop; c_loop.build(Path(sys.argv[2]))"
     run(sys.executable, "-c", build, Path(__file__).parent, library)
-    took = script("c_loop.py", timeline, library, max(rounds, 3))
+    took = script("c_loop.py", timeline, library, max(rounds, 7))
     bench.note("kernel", games, "integer", "kernel", [took], **json.loads(took.output))
-
-
-def peers(bench: Bench, games: int, timeline: Path, rounds: int) -> None:
-    """Others on the same games."""
-    if bench.peers is None:
-        progress("no --peers: they are left out")
-        return
-    from_arrays = bench.work / "games.npz"
-    script("peers.py", "export", timeline, from_arrays)
-    listing = "import sys; sys.path.insert(0, sys.argv[1]); import json, peers; "
-    listing += "print(json.dumps({n: [p.shown, p.package, p.each] for n, p in peers.PEERS.items()}))"
-    known = json.loads(run(bench.peers, "-c", listing, Path(__file__).parent).output)
-    spent: dict[str, list[Spent]] = {name: [] for name in known}
-    said: dict[str, list[dict[str, Any]]] = {name: [] for name in known}
-    for number in range(rounds):
-        for name in known if number % 2 == 0 else reversed(known):
-            progress(f"{games:,} games, round {number + 1} of {rounds}: {known[name][0]}")
-            took = script("peers.py", name, from_arrays, PEER_GAMES, python=bench.peers)
-            spent[name].append(took)
-            said[name].append(json.loads(took.output))
-    for name, (shown, package, each) in known.items():
-        passes = [one["pass_s"] for one in said[name]]
-        bench.note(
-            "peers", said[name][0]["games"], "integer", name, spent[name],
-            shown=shown, package=package, each=each, pass_s=passes, version=said[name][0]["version"],
-        )  # fmt: skip
 
 
 def sweep(bench: Bench, data: Path, games: int) -> None:
@@ -272,11 +259,10 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
 
     here = machine()
-    peer_size = max([games for games in sizes if games <= SIZES[0]], default=sizes[0])
     with tempfile.TemporaryDirectory(prefix="run-", dir=asked.folder) as work:
-        bench = Bench(asked.folder, Path(work), tuple(asked.only or PARTS), asked.rounds, asked.peers, peer_size)
+        bench = Bench(asked.folder, Path(work), tuple(asked.only or PARTS), asked.rounds, asked.peers)
         for games in sizes:
-            if {"floor", "study", "kernel", "peers", "sweep"} & set(bench.parts):
+            if set(PARTS[:5]) & set(bench.parts):
                 measure_size(bench, games, "integer")
             if "floor" in bench.parts and games <= SIZES[-1]:
                 measure_size(bench, games, "text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,6 @@ def ratios(found: Found) -> list[str]:
         rows.append((what, f"{size:,}", f"{value:.2f}", goal))
 
     others = chosen(found, part="peers")
-    speed = {one["what"]: one["rows"] / median(one["pass_s"]) for one in others}
     for one in chosen(found, what="backfill"):
         floors = chosen(found, what="floor", rows=one["rows"], ids=one["ids"])
         goal = {"integer": "at most 1.25", "text": "at most 1.5"}[one["ids"]]
@@ -153,22 +152,8 @@ def ratios(found: Found) -> list[str]:
         studies = chosen(found, what="study", rows=one["rows"], ids=one["ids"])
         if studies:
             add("run with study / without", one["rows"], of_rounds(studies[0], one), "at most 1.25")
-        if speed and one["ids"] == "integer":
-            passes = one["rated"] / median(steps["kernel"] for steps in one["steps"])
-            add(
-                "the pass (a run's kernel step) / riix telling each game's ratings",
-                one["rows"],
-                passes / speed["riix_each"],
-                "at least 50",
-            )
-            add("the pass / riix telling final ratings only", one["rows"], passes / speed["riix_final"], "")
-            whole = one["rated"] / median(elapsed(one))
-            packages = [other for other in others if other["each"] and other["package"]]
-            best = max(packages, key=lambda other: speed[other["what"]])
-            add(f"a whole run / {best['package']}, the fastest package that tells each game's ratings, in memory",
-                one["rows"], whole / speed[best["what"]], "at least 2")  # fmt: skip
-            add("a whole run / a plain Python loop that does the same job, in memory", one["rows"], whole / speed["plain_same"], "")
-            add("a whole run / a plain Python loop of Elo alone, in memory", one["rows"], whole / speed["plain"], "")
+        if one["ids"] == "integer":
+            beside(one, [other for other in others if other["beside"] == one["rows"]], add)
     for one in chosen(found, part="kernel"):
         value = median(c / own for c, own in zip(one["seconds"]["c"], one["seconds"]["kernel"], strict=True))
         same = (
@@ -192,6 +177,26 @@ def ratios(found: Found) -> list[str]:
         if rows
         else []
     )
+
+
+def beside(one: dict[str, Any], others: Found, add: Callable[[str, int, float, str], None]) -> None:
+    """A run's pass and the whole run against others in memory: games a second, the median of the rounds' ratios."""
+
+    def against(seconds: list[float], name: str) -> float:
+        (other,) = chosen(others, what=name)
+        return median((one["rated"] / own) / (other["rows"] / its) for own, its in zip(seconds, other["pass_s"], strict=True))
+
+    if not others:
+        return
+    rows, whole, passes = one["rows"], elapsed(one), [steps["kernel"] for steps in one["steps"]]
+    add("the pass (a run's kernel step) / riix telling each game's ratings", rows, against(passes, "riix_each"), "at least 50")
+    add("the pass / riix telling final ratings only", rows, against(passes, "riix_final"), "")
+    packages = [other for other in others if other["each"] and other["package"]]
+    best = max(packages, key=lambda other: other["rows"] / median(other["pass_s"]))
+    what = f"a whole run / {best['package']}, the fastest package that tells each game's ratings, in memory"
+    add(what, rows, against(whole, best["what"]), "at least 2")
+    add("a whole run / a plain Python loop that does the same job, in memory", rows, against(whole, "plain_same"), "")
+    add("a whole run / a plain Python loop of Elo alone, in memory", rows, against(whole, "plain"), "")
 
 
 def model(found: Found) -> list[str]:
