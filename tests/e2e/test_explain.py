@@ -35,9 +35,9 @@ def found(out: Path, game_id: object) -> dict[str, Any]:
 # ---------------------------------------------------------------- every kind of rule
 
 
-@pytest.mark.parametrize("seed", [20, 14, 26, 18, 9, 19])
+@pytest.mark.parametrize("seed", [14, 26, 18, 9])
 def test_every_kind_of_rule_computed_again_is_the_timeline_bit_by_bit(tmp_path: Path, seed: int) -> None:
-    """Windows, steps by games and by rating, floors and caps, advantage, weight, seasons with adjustments, ramps, draws, pools."""
+    """Steps by games and by rating, floors and caps, advantage, weight, seasons with adjustments, ramps, draws, pools."""
     play = nights.Play(nights.scenario(seed), tmp_path)
     play._first()
     with asked_run(play.out) as asked:
