@@ -104,7 +104,7 @@ def forget(
     rule = read_forgotten(current)
     known = rule.pseudonym(player) if rule else None
     # Nothing is held or recorded before it is known that there is such a player: the journal is not to name whom nobody knows.
-    counting = Renaming(player, player)
+    counting = Renaming(player, player, out / "work")
     report("looking for the player", 0, 0)
     places = _places(out, counting)
     if not places and known is None:
@@ -121,13 +121,16 @@ def forget(
             rule = read_forgotten(current).with_player(player, _Taken(out))
             name = rule.pseudonym(player)
             assert name is not None
-            renaming = Renaming(player, name)
+            (folder.work / "renaming").mkdir()
+            renaming = Renaming(player, name, folder.work / "renaming")
             published = None
             if known is None:
                 published = _publish(folder, current, renaming, rule, report, note, threads, memory_limit)
                 entry |= journal.of_manifest(read_manifest(published))
             else:
                 entry["outcome"] = journal.NOTHING_NEW
+            # The switch has cleared the work folder away.
+            renaming.scratch.mkdir(parents=True, exist_ok=True)
             report("older runs", 0, 0)
             for run in kept_runs(out):
                 if run.name != (published or current).name:
@@ -270,18 +273,14 @@ def _link(source: str, target: str) -> str:
     return target
 
 
-def _rename_tables(run: Path, renaming: Renaming, work: Path) -> bool:
-    """Replace the id in the Parquet files of a run, and make the digests of its stored rows anew; whether there was anything."""
-    found, rows = False, []
+def _rename_tables(run: Path, renaming: Renaming, work: Path) -> None:
+    """Replace the id in the Parquet files of a run, and make the digests of its stored rows anew."""
+    rows = []
     for path in sorted(run.rglob("*.parquet")):
-        name = path.relative_to(run).as_posix()
-        if renaming.rewrite(path, path, ORDERED.get(name, ())):
-            found = True
-            if path.parent.name == "rows":
-                rows.append(path)
+        if renaming.rewrite(path, path, ORDERED.get(path.relative_to(run).as_posix(), ())) and path.parent.name == "rows":
+            rows.append(path)
     if rows:
         _renew_days(run, rows, work)
-    return found
 
 
 def _renew_days(run: Path, rows: list[Path], work: Path) -> None:
@@ -309,10 +308,9 @@ def _renew_days(run: Path, rows: list[Path], work: Path) -> None:
         schema = pq.read_schema(run / FOLD / "file_days.parquet")
     finally:
         database.close()
-    target = run / FOLD / "file_days.parquet"
-    partial = target.with_name(f".{target.name}-{os.getpid()}")
+    partial = work / "renaming" / "file_days.parquet"
     write_parquet(table.cast(pa.schema(list(schema))), partial)
-    os.replace(partial, target)
+    os.replace(partial, run / FOLD / "file_days.parquet")
 
 
 # ---------------------------------------------------------------- what is kept besides
@@ -320,25 +318,22 @@ def _renew_days(run: Path, rows: list[Path], work: Path) -> None:
 
 def _rename_run(run: Path, renaming: Renaming, rule: Forgotten, work: Path) -> None:
     """Replace the id in a run that is kept, file by file, and give it the rule, so that going back to it brings nobody back."""
-    found = _rename_tables(run, renaming, work)
-    found = renaming.json_file(run / "manifest.json") or found
-    rule.write(run / FOLD)
-    if found:
-        _renew_page(run)
+    _rename_tables(run, renaming, work)
+    renaming.json_file(run / "manifest.json")
+    rule.write(run / FOLD, renaming.scratch)
+    # Whatever was replaced now: a forget that was killed may have come as far as the tables and no further.
+    _renew_page(run)
 
 
 def _rename_beside(out: Path, renaming: Renaming) -> None:
     """Replace the id in archived boards, studies and refused rows."""
     for place in (BOARDS, STUDIES, "refused"):
-        studies = set()
         for path in sorted((out / place).rglob("*.parquet")):
-            if renaming.rewrite(path, path):
-                studies.add(path.parent)
+            renaming.rewrite(path, path)
         for path in sorted((out / place).rglob("*.json")):
-            if renaming.json_file(path):
-                studies.add(path.parent)
-        for study in studies:
-            _renew_page(study)
+            renaming.json_file(path)
+        for path in sorted((out / place).rglob(REPORT)):
+            _renew_page(path.parent)
 
 
 def _renew_page(folder: Path) -> None:

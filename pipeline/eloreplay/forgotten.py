@@ -60,12 +60,17 @@ class Forgotten:
             if name not in taken:
                 return Forgotten(rule.salt, (*rule.names, (rule.digest(player), name)))
 
-    def write(self, fold: Path) -> None:
-        """Write the rule into a run's `fold`, for its owner alone; nothing is written when nobody is forgotten."""
+    def write(self, fold: Path, scratch: Path | None = None) -> None:
+        """Write the rule into a run's `fold`, for its owner alone; nothing is written when nobody is forgotten.
+
+        Args:
+            fold: the folder.
+            scratch: where the file is made before it takes its place; beside it unless given.
+        """
         if not self:
             return
         content = json.dumps({"salt": self.salt, "names": [list(pair) for pair in self.names]}) + "\n"
-        partial = fold / f".{NAME}-{os.getpid()}"
+        partial = (scratch or fold) / f".{NAME}-{os.getpid()}"
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(content)

@@ -29,7 +29,7 @@ from eloreplay.published import published_run
 from eloreplay.queries import DEFAULT_MEMORY, Database, all_columns
 from eloreplay.rowstore import files_sql, rows_path, undated_path
 from eloreplay.rules import Ruleset
-from eloreplay.store import database_home
+from eloreplay.store import database_home, reading
 from eloreplay.study_folder import MANIFEST, study_folder
 from eloreplay.tables import read_kept, write_parquet
 
@@ -90,7 +90,22 @@ def reconcile(
         InputRefused: the live ratings cannot be taken.
         EnvironmentFault: disk, memory; the run cannot be read.
     """
-    run = published_run(root)
+    published_run(root)
+    with reading(root) as run:
+        assert run is not None
+        return _reconcile(root, run, live, to, options, report, note)
+
+
+def _reconcile(
+    root: Path,
+    run: Path,
+    live: str,
+    to: Path | None,
+    options: ReconcileOptions,
+    report: Report,
+    note: Callable[[str], None],
+) -> Reconciled:
+    """As `reconcile`, of a run that is kept from being dropped meanwhile."""
     manifest = read_manifest(run)
     ruleset = ruleset_of(manifest)
     tolerance = options.tolerance

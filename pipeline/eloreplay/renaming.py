@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eloreplay.errors import EnvironmentFault
+from eloreplay.rowstore import link
 from eloreplay.store import sync_folder
 from eloreplay.tables import ROW_GROUP_ROWS, parquet_writer
 
@@ -40,12 +41,14 @@ class Renaming:
     Attributes:
         player: the id; text or an integer, as the ids of the folder are.
         name: the pseudonym, of the same type.
+        scratch: folder on the same file system, for what is not yet in its place.
         files: files that held the id.
         rows: rows of Parquet files in which it stood.
     """
 
     player: str | int
     name: str | int
+    scratch: Path
     files: int = 0
     rows: int = 0
     _done: dict[tuple[int, int], Path] = field(default_factory=dict)
@@ -73,14 +76,15 @@ class Renaming:
         status = source.stat()
         known = self._done.get((status.st_dev, status.st_ino))
         if known is not None and known.exists():
-            target.unlink(missing_ok=True)
-            os.link(known, target)
+            partial = self._partial(target)
+            link(known, partial)
+            os.replace(partial, target)
             self.files += 1
             return True
         rows = self.rows_with(source)
         if not rows:
             return False
-        partial = target.with_name(f".{target.name}-{os.getpid()}")
+        partial = self._partial(target)
         with _opened(source) as file:
             schema = file.schema_arrow
             columns = self._columns(schema)
@@ -135,9 +139,19 @@ class Renaming:
         after = self.in_json(before)
         if after == before:
             return False
-        put_whole(path, json.dumps(after, indent=2, ensure_ascii=False) + "\n")
+        partial = self._partial(path)
+        partial.write_text(json.dumps(after, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        shutil.copymode(path, partial)
+        sync_folder(partial)
+        os.replace(partial, path)
         self.files += 1
         return True
+
+    def _partial(self, path: Path) -> Path:
+        """Where a file is made before it takes its place; whatever a killed process leaves there is cleared by the next run."""
+        partial = self.scratch / f"new-{path.name}"
+        partial.unlink(missing_ok=True)
+        return partial
 
     def _columns(self, schema: pa.Schema) -> list[str]:
         plain = {"text": pa.types.is_string, "large": pa.types.is_large_string, "whole": pa.types.is_integer}
@@ -168,16 +182,6 @@ class Renaming:
             replaced = pc.if_else(self._is_it(column), pa.scalar(new, column.type), column)
             table = table.set_column(at, table.schema.field(at), replaced)
         return table
-
-
-def put_whole(path: Path, text: str) -> None:
-    """Put a text file in the place of another one, in one step and with its rights."""
-    partial = path.with_name(f".{path.name}-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    if path.exists():
-        shutil.copymode(path, partial)
-    sync_folder(partial)
-    os.replace(partial, path)
 
 
 class _opened:  # noqa: N801

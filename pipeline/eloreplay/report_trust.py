@@ -41,6 +41,7 @@ KINDS = {
     "nightly": "a night",
     "what-if": "a what-if, not what is published",
     "rollback": "a rollback",
+    "forget": "a run made anew without a player's id",
 }
 
 

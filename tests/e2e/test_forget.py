@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import Backfill, Out, Row, game, write
 from support_nightly import command, differences, seen
+from warm import Warm
 
 from eloreplay import forget as module
 from eloreplay.forgotten import read_forgotten
@@ -251,6 +252,36 @@ def test_a_forget_that_dies_has_done_nothing_or_is_finished_by_the_next(
     forget(out, TEXT).ok()
     assert holding(out, TEXT) == []
     assert pseudonym(out, TEXT).startswith("forgotten-")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("rename", 1),
+        ("replace", 20),
+        ("replace", 34),
+        *(pytest.param(("replace", n), marks=pytest.mark.long) for n in range(1, 60, 3)),
+        *(pytest.param(("fsync", n), marks=pytest.mark.long) for n in range(1, 120, 9)),
+    ],
+    ids=lambda call: "-".join(map(str, call)),
+)
+def test_a_killed_forget_leaves_the_old_run_or_the_new_one_and_is_finished_by_the_next(
+    run_backfill: Backfill, warm: Warm, call: tuple[str, int]
+) -> None:
+    out = small(run_backfill)
+    was = seen(out)
+    argv = ["forget", str(out), TEXT, "--quiet", "--threads", "1"]
+    run = warm.start(argv, cut=(*call, "after"), said=out.parent / "said")
+    assert run.wait() in (-9, 0), run.said
+    if seen(out) == was:
+        assert not read_forgotten((out / "current").resolve())
+    else:
+        assert holding((out / "current").resolve(), TEXT) == []
+        assert pseudonym(out, TEXT).startswith("forgotten-")
+    forget(out, TEXT).ok()
+    assert holding(out, TEXT) == []
+    assert not (out / "work").exists()
+    assert {path.name for path in (out / "runs" / "000001").iterdir()} == {path.name for path in (out / "current").iterdir()}
 
 
 def test_an_old_run_is_complete_at_every_instant(run_backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
