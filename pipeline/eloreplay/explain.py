@@ -174,6 +174,7 @@ def _side(asked: Asked, row: dict[str, Any], side: str, game: Terms, stories: St
         "k_usual": terms.k_usual,
         "k_after_week": terms.k_week,
         "k_ramp": terms.ramp,
+        "k_ramp_counts_match": version.ramp is not None and version.ramp.experience == "after",
         "k_by": "games" if version.k_by_games else "rating" if version.k_by_rating else None,
         "heavy": terms.heavy,
         "heavy_turns": stories.turns(side),

@@ -105,7 +105,7 @@ def _before(side: dict[str, Any]) -> str:
     for award in origin["awards"]:
         what = "the adjustment" if award["award_id"] is None else f"award {name(award['award_id'])}"
         reason = f" {printable(award['reason'], 60)}" if award["reason"] else ""
-        text += f", {signed(award['change'])} by {what}{reason} ({when(award['awarded_at'])})"
+        text += f", {moved(award['change'])} by {what}{reason} ({when(award['awarded_at'])})"
     return text + (f": {rating(side['rating_before'])}" if origin["awards"] else "")
 
 
@@ -144,7 +144,8 @@ def _k(found: dict[str, Any], side: dict[str, Any]) -> list[str]:
             reasons.append(f"{counted}, fewer than {side['heavy_from']}, so the full K")
     if side["k_ramp"] != 1 or side["experience"] is not None:
         factor = f"× {number(side['k_ramp'])}" if side["k_ramp"] != 1 else "so no ramp any more"
-        reasons.append(f"an experience of {number(side['experience'] or 0.0)} before, {factor}")
+        match = f" and the {found['inputs']['match_length']} of this match" if side["k_ramp_counts_match"] else ""
+        reasons.append(f"an experience of {number(side['experience'] or 0.0)} before{match}, {factor}")
     text = f"K of {who} is {number(side['k'])}: " + ("; ".join(reasons) if reasons else "the K of everybody")
     return [text, *(f"  {line}" for line in _turns(side))]
 
@@ -178,7 +179,10 @@ def _turns(side: dict[str, Any]) -> list[str]:
 
 
 def _stake(found: dict[str, Any]) -> str:
-    parts = [f"{one['what']} {name(one['value'])} ({one['how']})" for one in found["stake_parts"]]
+    parts = [
+        f"{one['what']} {number(one['value']) if isinstance(one['value'], float) else name(one['value'])} ({one['how']})"
+        for one in found["stake_parts"]
+    ]
     return f"the stake is {number(found['stake'])} for both" + (f", from {' and '.join(parts)}" if parts else "")
 
 
@@ -207,14 +211,27 @@ def _unequal(found: dict[str, Any]) -> str:
             f", because each side has its own K: that of {name(light['player_id'])} is {number(light['k'])}, that of "
             f"{name(full['player_id'])} {number(full['k'])}."
         )
-        if light["heavy"] and not full["heavy"]:
-            text += (
-                f" {name(light['player_id'])} had {_counted(found, light)}, and from {light['heavy_from']} on every game counts "
-                "less for him, won or lost. That does not touch what the other wins or loses."
-            )
+        text += _why_k_differs(found, light, full)
     if found["unequal"]["bounded"]:
         text += f" A bound of the rules stopped the change of {' and '.join(map(name, found['unequal']['bounded']))}."
     return text if text.endswith(".") else text + "."
+
+
+def _why_k_differs(found: dict[str, Any], light: dict[str, Any], full: dict[str, Any]) -> str:
+    """A sentence, with a blank in front; empty when nothing simple tells."""
+    one, other = name(light["player_id"]), name(full["player_id"])
+    if light["heavy"] and not full["heavy"]:
+        return (
+            f" {one} had {_counted(found, light)}, and from {light['heavy_from']} on every game counts less for him, won or lost. "
+            "That does not touch what the other wins or loses."
+        )
+    if light["k_ramp"] != full["k_ramp"]:
+        return f" It falls with experience: {one} had {number(light['experience'])} before, {other} {number(full['experience'])}."
+    if light["k_by"] == "games":
+        return f" It goes by games: {one} had {light['games_before']:,} before, {other} {full['games_before']:,}."
+    if light["k_by"] == "rating":
+        return f" It goes by rating: {one} had {rating(light['rating_before'])}, {other} {rating(full['rating_before'])}."
+    return ""
 
 
 # ---------------------------------------------------------------- what is not rated, and what was

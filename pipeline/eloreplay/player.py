@@ -153,6 +153,7 @@ def _k_now(asked: Asked, standing: dict[str, Any], history: History) -> dict[str
         "heavy": k.heavy,
         "heavy_until": until,
         "ramp": k.ramp,
+        "ramp_counts_match": version.ramp is not None and version.ramp.experience == "after",
     }
 
 

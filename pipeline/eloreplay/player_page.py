@@ -55,7 +55,8 @@ def _k_now(now: dict[str, Any] | None) -> list[str]:
     else:
         lines.append(text)
     if now["ramp"] != 1:
-        lines.append(f"{number(now['ramp'])} times the usual, for his experience is small")
+        own = ", before the match's own length counts" if now["ramp_counts_match"] else ""
+        lines.append(f"{number(now['ramp'])} times the usual, for his experience is small{own}")
     return lines
 
 

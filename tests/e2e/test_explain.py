@@ -141,7 +141,7 @@ def test_awards_between_two_games_are_named(run_backfill: Backfill) -> None:
     out = run_backfill(games, *AS_OF, awards=awards).ok().folder
     second = explain(out, 2).ok().stdout
     assert "a stood at 1521 after game 1" in second
-    assert "+50 by award w1 podium (2026-03-01 13:00:00 UTC), -7 by award w2 (2026-03-02 12:00:00 UTC): 1564" in second
+    assert "+50 by award w1 podium (2026-03-01 13:00:00 UTC), −7 by award w2 (2026-03-02 12:00:00 UTC): 1564" in second
     first = found(out, 1)["sides"][0]["before_from"]
     assert (first["kind"], [one["award_id"] for one in first["awards"]]) == ("start", ["w0"])
     assert found(out, 3)["sides"][0]["before_from"]["awards"] == []

@@ -146,3 +146,22 @@ def test_the_printed_match_of_nardy(run_backfill: support.Backfill, rules: str) 
     assert found["sides"][0]["change"] == pytest.approx(4.776783, abs=5.1e-7)
     assert [side["k"] for side in found["sides"]] == [1, 1]
     assert found["agrees"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "won", "words"), [("nardy", 26.4575, "0 before, × 5"), ("fibs", 26.0871, "0 before and the 7 of this match")]
+)
+def test_a_beginner_s_ramp_is_a_reason(run_backfill: support.Backfill, rules: str, won: float, words: str) -> None:
+    """Field case 26: 1500 each, 7 points, experience 0 and 400, under the two published conventions."""
+    starts: list[dict[str, Any]] = [
+        {"player_id": player, "rating": 1500.0, "games": 9, "experience": experience}
+        for player, experience in (("A", 0.0), ("B", 400.0))
+    ]
+    row = support.game(1, "2026-05-01 12:00:00", "A", "B", match_length=7)
+    out = run_backfill([row], "--as-of", "2027-01-01", rules=rules, starts=starts).ok().folder
+    said = " ".join(support_nightly.command(["explain", out, "1"], out).ok().stdout.split())
+    assert f"+{won}" in said
+    assert "−5.2915" in said
+    assert f"an experience of {words}" in said
+    assert "an experience of 400 before" in said
+    assert "It falls with experience: B had 400 before, A 0." in said
