@@ -36,9 +36,9 @@ test: $(STAMP)  ## the tests, without the long forms
 test-all: $(STAMP)  ## the tests with the long forms
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m ""
 
-bench: $(STAMP) $(PEERS)/.installed  ## how fast, beside the floor, C and others (GAMES=1000000; BENCH=large; ONLY=floor)
+bench: $(STAMP) $(PEERS)/.installed  ## how fast, beside the floor, C and others (GAMES=1000000; BENCH=large; ONLY=floor; DOCS=yes)
 	@$(BIN)/python tests/bench/bench.py --peers $(PEERS)/bin/python $(if $(filter large,$(BENCH)),--large) \
-	  $(foreach games,$(GAMES),--games $(games)) $(foreach part,$(ONLY),--only $(part)) $(BENCH_OPTIONS)
+	  $(foreach games,$(GAMES),--games $(games)) $(foreach part,$(ONLY),--only $(part)) $(if $(DOCS),--write-docs) $(BENCH_OPTIONS)
 
 $(PEERS)/.installed: pyproject.toml constraints.txt $(STAMP)
 	@$(PYTHON) -m venv --clear $(PEERS)
