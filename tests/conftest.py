@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import support
+import support_report
 import warm as warm_runs
 
 
@@ -40,6 +41,12 @@ def _no_waiting_for_the_disk(request: pytest.FixtureRequest, monkeypatch: pytest
     """
     if "syncs" not in request.keywords:
         monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> support_report.Site:
+    """Folders of every kind that has a page, made when they are first asked for."""
+    return support_report.Site(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture

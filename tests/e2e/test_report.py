@@ -18,8 +18,8 @@ from eloreplay import report
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("pages"))
+def site(pages: Site) -> Site:
+    return pages
 
 
 @pytest.mark.parametrize("name", PAGES)

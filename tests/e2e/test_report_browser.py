@@ -62,8 +62,8 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = tru
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("pages"))
+def site(pages: Site) -> Site:
+    return pages
 
 
 @pytest.fixture(scope="session")
