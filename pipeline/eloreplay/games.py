@@ -242,9 +242,7 @@ def stage_inputs(
         ),
         "aliases": TableReader(
             database,
-            TableSpec(
-                "aliases", contract.ALIAS_COLUMNS, {"alias_id": PLAYERS, "player_id": PLAYERS}, forgotten=inputs.forgotten
-            ),
+            TableSpec("aliases", contract.ALIAS_COLUMNS, {"alias_id": PLAYERS, "player_id": PLAYERS}, forgotten=inputs.forgotten),
             ledger,
         ),
         "excluded players": TableReader(
@@ -387,7 +385,7 @@ def put_settings(database: Database, ruleset: Ruleset, as_of_us: int) -> None:
 
 
 def put_rule_versions(database: Database, ruleset: Ruleset) -> None:
-    """The table `rule_versions`, one row a version: what `sql/rule_terms.sql` and `sql/windowed_counts.sql` join."""
+    """The table `rule_versions`, one row a version: what `sql/rule_terms.sql` joins."""
     versions = ruleset.version_table()
     types = {
         "version_index": pa.int64(),

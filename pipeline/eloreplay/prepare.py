@@ -1,4 +1,8 @@
-"""A stretch of time → the kernel's arrays: order, weekly counts, and every term that does not depend on a rating (all by SQL)."""
+"""A stretch of time → the kernel's arrays: order, weekly counts, and every term that does not depend on a rating.
+
+Order, terms and counts are SQL's; where a window begins is looked up in the sorted instants, and the k of a heavy week follows from
+the count: a join for either costs several times the window itself.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +121,8 @@ def prepare(
     if window_us is None:
         k = np.tile(_numbers(rows, "k", np.float64), (2, 1))
     else:
-        recent, k, trailing = _count(database, games, version, before.since(max(from_us - window_us, BEGINNING_US)), window_us)
+        recent, trailing = _count(database, games, before.since(max(from_us - window_us, BEGINNING_US)), window_us)
+        k = k_of_week(ruleset, version, _numbers(rows, "k", np.float64), recent)
         trailing = trailing.since(max(to_us - window_us, BEGINNING_US))
     window_s = time.perf_counter() - started
 
@@ -139,37 +144,81 @@ def prepare(
     )
 
 
-def _count(
-    database: Database, games: Recent, version: NDArray[np.int16], before: Recent, window_us: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64], Recent]:
-    """The weekly count and the k of each side, by `sql/windowed_counts.sql` over the games and what lies before them.
-
-    Returns:
-        (counts int32 `(2, n_games)`, k float64 `(2, n_games)`, the games with those before them).
-    """
+def _count(database: Database, games: Recent, before: Recent, window_us: int) -> tuple[NDArray[np.int32], Recent]:
+    """The weekly counts of `games`, int32 `(2, n_games)`, and the games with those before them."""
     first = before.played_us.size
     both = Recent(
         np.concatenate((before.played_us, games.played_us)),
         np.concatenate((before.winner, games.winner)),
         np.concatenate((before.loser, games.loser)),
     )
-    ordered = pa.table(
+    return windowed_counts(database, both, window_us, first), both
+
+
+def windowed_counts(database: Database, games: Recent, window_us: int, first: int = 0) -> NDArray[np.int32]:
+    """How many of the games before each game, and at most `window_us` older, each side has played: `sql/windowed_counts.sql`.
+
+    Args:
+        database: where to count.
+        games: in their total order.
+        window_us: length of the window, microseconds.
+        first: the games before this position are only counted.
+
+    Returns:
+        int32 `(2, n_games - first)`, row 0 the winner's.
+    """
+    n = games.played_us.size
+    # Narrow numbers are what makes a window query quick.
+    kind = np.int32 if 2 * n < 2**31 else np.int64
+    slot = np.arange(n, dtype=kind)
+    reach = 2 * reach_of(games.played_us, window_us).astype(kind)
+    events = pa.table(
         {
-            "slot": np.arange(both.played_us.size, dtype=np.int64),
-            "played_us": both.played_us,
-            "winner_index": both.winner,
-            "loser_index": both.loser,
-            # Whose version is whose matters only for the games that are to be rated.
-            "version_index": np.concatenate((np.zeros(first, np.int16), version)),
+            "event": np.concatenate((2 * slot, 2 * slot + 1)),
+            "player_index": np.concatenate((games.winner, games.loser)),
+            "reach": np.concatenate((reach, reach + 1)),
         }
     )
-    with database.registered("ordered_games", ordered):
-        rows = database.arrow("windowed_counts", {"window_us": window_us, "first_slot": first})
-    slot, side = rows["slot"].to_numpy() - first, rows["side"].to_numpy()
-    counts, k = np.empty((2, version.size), np.int32), np.empty((2, version.size), np.float64)
-    counts[side, slot] = rows["recent_games"].to_numpy()
-    k[side, slot] = rows["k"].to_numpy()
-    return counts, k, both
+    with database.registered("side_events", events):
+        rows = database.arrow("windowed_counts", {"first_event": 2 * first})
+    counts = np.empty(2 * (n - first), np.int32)
+    counts[rows["event"].to_numpy() - 2 * first] = rows["recent_games"].to_numpy()
+    return np.ascontiguousarray(counts.reshape(-1, 2).T)
+
+
+def reach_of(played_us: NDArray[np.int64], window_us: int) -> NDArray[np.int64]:
+    """How many games before each one lie in its window: a game exactly `window_us` old does.
+
+    Args:
+        played_us: int64 `(n_games,)`, rising.
+        window_us: length of the window, microseconds.
+
+    Returns:
+        int64 `(n_games,)`; games of the same instant that stand earlier are among them.
+    """
+    least = np.iinfo(np.int64).min
+    begins = np.where(played_us < least + window_us, least, played_us - window_us)
+    return np.arange(played_us.size) - np.searchsorted(played_us, begins, side="left")
+
+
+def k_of_week(
+    ruleset: Ruleset, version: NDArray[np.int16], k: NDArray[np.float64], recent: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """The k of each side after its week: the reduced one from so many games on, where the version in force has one.
+
+    Args:
+        ruleset: the rules.
+        version: int16 `(n_games,)`.
+        k: float64 `(n_games,)`, of the version.
+        recent: int32 `(2, n_games)`.
+
+    Returns:
+        float64 `(2, n_games)`.
+    """
+    table = ruleset.version_table()
+    games = np.array([np.iinfo(np.int64).max if games is None else games for games in table["heavy_games"]], np.int64)
+    reduced = np.array([np.nan if value is None else value for value in table["heavy_k"]], np.float64)
+    return np.where(recent >= games[version], reduced[version], k)
 
 
 def _numbers(rows: pa.Table, name: str, dtype: type[Number]) -> NDArray[Number]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from eloreplay.console import harmless
 from eloreplay.errors import InputRefused, UsageFault
@@ -22,7 +23,7 @@ from eloreplay.events import Events
 from eloreplay.games import put_rule_versions
 from eloreplay.instants import show_us
 from eloreplay.kernel import PLAYER_STATE
-from eloreplay.prepare import Recent, Stretch
+from eloreplay.prepare import Recent, Stretch, k_of_week, windowed_counts
 from eloreplay.queries import Database
 from eloreplay.rating import rate
 from eloreplay.rules import GIVEN, LARGEST_WHOLE, Ruleset, RuleVersion, find_ruleset, load_ruleset, load_undated, shipped_rulesets
@@ -100,7 +101,7 @@ def ask(ruleset: Ruleset, questions: Sequence[Question]) -> list[Answer]:
             rows = rows.append_column("game_id", rows["question"])
             k = np.tile(rows["k"].to_numpy(), (2, 1))
             if dated.window_us is not None:
-                k = _weekly_k(database, dated.window_us, sides, rows["version_index"].to_numpy())
+                k = _weekly_k(database, dated, dated.window_us, sides, rows)
         finally:
             database.close()
     lengths = np.array([q.match_length if uses.match_length else 0 for q in questions], np.float64)
@@ -140,24 +141,17 @@ def ask(ruleset: Ruleset, questions: Sequence[Question]) -> list[Answer]:
     ]
 
 
-def _weekly_k(database: Database, window_us: int, sides: list[Side], versions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The k of each side by `sql/windowed_counts.sql`, after as many games as it is said to have played."""
+def _weekly_k(database: Database, ruleset: Ruleset, window_us: int, sides: list[Side], rows: pa.Table) -> NDArray[np.float64]:
+    """The k of each side, after as many games as it is said to have played: `sql/windowed_counts.sql`, float64 `(2, n_games)`."""
     before = np.repeat(np.arange(len(sides)), [side.recent for side in sides])
-    n, earlier = len(versions), len(before)
-    games = pa.table(
-        {
-            "slot": np.arange(earlier + n),
-            "played_us": np.zeros(earlier + n, np.int64),
-            "winner_index": np.concatenate([before, 2 * np.arange(n)]).astype(np.int32),
-            "loser_index": np.concatenate([len(sides) + np.arange(earlier), 2 * np.arange(n) + 1]).astype(np.int32),
-            "version_index": np.concatenate([np.zeros(earlier), versions]).astype(np.int16),
-        }
+    n, earlier = rows.num_rows, len(before)
+    games = Recent(
+        np.zeros(earlier + n, np.int64),
+        np.concatenate([before, 2 * np.arange(n)]).astype(np.int32),
+        np.concatenate([len(sides) + np.arange(earlier), 2 * np.arange(n) + 1]).astype(np.int32),
     )
-    with database.registered("ordered_games", games):
-        counts = database.arrow("windowed_counts", {"window_us": window_us, "first_slot": 0})
-    k = np.empty((2, earlier + n))
-    k[counts["side"].to_numpy(), counts["slot"].to_numpy()] = counts["k"].to_numpy()
-    return np.ascontiguousarray(k[:, earlier:])
+    recent = windowed_counts(database, games, window_us, earlier)
+    return k_of_week(ruleset, np.array(rows["version_index"], np.int16), rows["k"].to_numpy(), recent)
 
 
 # ---------------------------------------------------------------- the tables of a ruleset

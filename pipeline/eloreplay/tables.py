@@ -91,9 +91,30 @@ def kept_file(path: Path) -> Iterator[None]:
         ) from None
 
 
+#: Columns whose numbers rise, or nearly do, in the order in which tables are written.
+RISING = ("seq", "game_id", "played_at", "played_us", "row_no")
+
+
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """The one kind of Parquet writer that a run uses."""
-    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
+    """The one kind of Parquet writer that a run uses.
+
+    Numbers that rise are kept as differences, ids of games as they are (none stands twice), all else under a dictionary, for values
+    repeat: half the size of what pyarrow does unasked, in half the time (docs/performance.md).
+    """
+    numbers = {name for name in RISING if name in schema.names and _is_whole(schema.field(name).type)}
+    words = [field.name for field in schema if field.name not in {*numbers, "game_id"} and not pa.types.is_boolean(field.type)]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=words,
+        column_encoding=dict.fromkeys(sorted(numbers), "DELTA_BINARY_PACKED"),
+    )
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:

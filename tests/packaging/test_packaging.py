@@ -117,19 +117,15 @@ import duckdb
 from eloreplay.queries import sql_text
 con = duckdb.connect()
 con.execute(
-    "create table ordered_games as select * from (values (0, 0, 0, 1, 0), (1, 5, 0, 1, 0), (2, 99, 1, 0, 0)) "
-    "as games (slot, played_us, winner_index, loser_index, version_index)"
+    "create table side_events as select * from (values (0, 7, 0), (1, 8, 1), (2, 7, 2), (3, 8, 3), (4, 8, 0), (5, 7, 1)) "
+    "as events (event, player_index, reach)"
 )
-con.execute("create table rule_versions as select 0 as version_index, 32.0 as k, 1 as heavy_games, 16.0 as heavy_k")
-rows = con.execute(sql_text("windowed_counts"), {"window_us": 10, "first_slot": 0}).fetchall()
-print(sorted((row[0], row[1], row[2], float(row[3])) for row in rows))
+print(sorted(con.execute(sql_text("windowed_counts"), {"first_event": 1}).fetchall()))
 """
 
 
 def test_a_query_is_found_and_runs_from_another_folder(installed: Installed) -> None:
-    first, second, third = [(0, 32.0)] * 2, [(1, 16.0)] * 2, [(0, 32.0)] * 2
-    sides = [(slot, side, *value) for slot, both in enumerate((first, second, third)) for side, value in enumerate(both)]
-    assert installed.python(RUN_A_QUERY) == [str(sides)]
+    assert installed.python(RUN_A_QUERY) == [str([(1, 0), (2, 1), (3, 1), (4, 0), (5, 0)])]
 
 
 WRITE_A_PAGE = """

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from eloreplay.prepare import Recent, k_of_week, windowed_counts
 from eloreplay.queries import Database, quote, sql_folder, sql_text
+from eloreplay.rules import Ruleset, load_ruleset
 
 HOUR = 3_600_000_000
 WEEK = 168 * HOUR
+TAVLA42 = load_ruleset("tavla42")
 
 
 @pytest.fixture
@@ -24,74 +28,50 @@ def database(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-def versions(database: Database, *, heavy_games: int | None = 50, heavy_k: float | None = 16.0) -> None:
-    database.put(
-        "rule_versions",
-        pa.table(
-            {
-                "version_index": pa.array([0], pa.int64()),
-                "k": [32.0],
-                "heavy_games": pa.array([heavy_games], pa.int64()),
-                "heavy_k": pa.array([heavy_k], pa.float64()),
-            }
-        ),
-    )
-
-
-def counts(database: Database, games: list[tuple[int, int, int]], window_us: int = WEEK) -> list[tuple[int, int, float, float]]:
+def counts(
+    database: Database, games: list[tuple[int, int, int]], window_us: int = WEEK, ruleset: Ruleset = TAVLA42
+) -> list[tuple[int, int, float, float]]:
     """(winner's count, loser's count, winner's k, loser's k) for (played_us, winner, loser) in their total order."""
-    ordered = pa.table(
-        {
-            "slot": pa.array(range(len(games)), pa.int64()),
-            "played_us": pa.array([g[0] for g in games], pa.int64()),
-            "winner_index": pa.array([g[1] for g in games], pa.int32()),
-            "loser_index": pa.array([g[2] for g in games], pa.int32()),
-            "version_index": pa.array([0] * len(games), pa.int16()),
-        }
+    ordered = Recent(
+        np.array([g[0] for g in games], np.int64),
+        np.array([g[1] for g in games], np.int32),
+        np.array([g[2] for g in games], np.int32),
     )
-    with database.registered("ordered_games", ordered):
-        rows = database.arrow("windowed_counts", {"window_us": window_us, "first_slot": 0}).to_pylist()
-    found: dict[int, dict[int, Any]] = {}
-    for row in rows:
-        found.setdefault(row["slot"], {})[row["side"]] = row
-    return [
-        (found[i][0]["recent_games"], found[i][1]["recent_games"], found[i][0]["k"], found[i][1]["k"]) for i in range(len(games))
-    ]
+    recent = windowed_counts(database, ordered, window_us)
+    k = k_of_week(ruleset, np.zeros(len(games), np.int16), np.full(len(games), 32.0), recent)
+    assert recent.dtype == np.int32
+    assert recent.shape == k.shape == (2, len(games))
+    return list(zip(*recent.tolist(), *k.tolist(), strict=True))
 
 
 def test_a_game_exactly_168_hours_old_counts_and_one_a_microsecond_older_does_not(database: Database) -> None:
-    versions(database)
     found = counts(database, [(0, 1, 2), (1, 1, 3), (WEEK, 1, 4), (WEEK + 1, 1, 5), (WEEK + 2, 1, 6)])
     assert [row[0] for row in found] == [0, 1, 2, 2, 2]
 
 
 def test_of_games_at_one_instant_the_earlier_in_the_order_count_and_the_later_do_not(database: Database) -> None:
-    versions(database)
     found = counts(database, [(0, 1, 2), (0, 2, 1), (0, 1, 3), (WEEK, 1, 2), (WEEK, 2, 1)])
     assert [row[:2] for row in found] == [(0, 0), (1, 1), (2, 0), (3, 2), (3, 4)]
 
 
 def test_both_roles_count(database: Database) -> None:
-    versions(database)
     found = counts(database, [(0, 2, 1), (1, 2, 1), (2, 1, 2)])
     assert found[2][:2] == (2, 2)
 
 
 def test_k_changes_with_the_fiftieth_earlier_game_and_for_that_side_alone(database: Database) -> None:
-    versions(database)
     found = counts(database, [(i, 1, 100 + i) for i in range(52)])
     assert [row[2] for row in found] == [32.0] * 50 + [16.0] * 2
     assert {row[3] for row in found} == {32.0}
 
 
 def test_without_a_heavy_week_the_count_stands_and_k_stays(database: Database) -> None:
-    versions(database, heavy_games=None, heavy_k=None)
-    found = counts(database, [(i, 1, 100 + i) for i in range(52)])
+    plain = TAVLA42.model_copy(update={"version": tuple(v.model_copy(update={"heavy": None}) for v in TAVLA42.version)})
+    found = counts(database, [(i, 1, 100 + i) for i in range(52)], ruleset=plain)
     assert found[-1] == (51, 0, 32.0, 32.0)
 
 
 def test_instants_near_the_ends_of_int64_do_not_overflow(database: Database) -> None:
-    versions(database)
     low, high = -(2**62), 2**62
     found = counts(database, [(low, 1, 2), (low + WEEK, 1, 2), (high, 1, 2), (high + WEEK, 1, 2)])
     assert [row[0] for row in found] == [0, 1, 0, 1]
@@ -99,7 +79,6 @@ def test_instants_near_the_ends_of_int64_do_not_overflow(database: Database) -> 
 
 def test_thousands_of_random_small_histories_agree_with_counting_by_hand(database: Database) -> None:
     """3,000 histories of up to 30 games, side by side as players who never meet; many ties and exact 168 h gaps."""
-    versions(database)
     chance = random.Random(20261130)
     games: list[tuple[int, int, int, int]] = []
     for history in range(3000):
