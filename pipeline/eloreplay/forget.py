@@ -111,6 +111,7 @@ def forget(
         raise UsageFault(f"{out}: nothing in this folder names the player {given!r}: ids are compared exactly, 7 is not '007'")
     if dry_run:
         return Forgot(None, known, places)
+    _note_other_accounts(current, player, note)
     with full_disk_in_words(out), journal.attempt(out, "forget") as entry, hold(out) as folder:
         for text in folder.notes:
             note(text)
@@ -159,6 +160,16 @@ def _typed(run: Path, given: str) -> str | int:
         return int(given)
     except ValueError:
         raise UsageFault(f"{given!r}: player ids are integers in this folder") from None
+
+
+def _note_other_accounts(run: Path, player: str | int, note: Callable[[str], None]) -> None:
+    """Say how many ids are joined to this one: they are his, too, and stay."""
+    table = read_kept(run / FOLD / "aliases.parquet", ["alias_id", "player_id"])
+    pairs = zip(table["alias_id"].to_pylist(), table["player_id"].to_pylist(), strict=True)
+    others = {one for pair in pairs if player in pair for one in pair} - {player}
+    if others:
+        verb = "account is" if len(others) == 1 else "accounts are"
+        note(f"{len(others)} other {verb} joined to this player by the aliases; forget each by a call of its own")
 
 
 class _Taken:
