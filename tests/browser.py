@@ -6,8 +6,10 @@ import base64
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,17 @@ from typing import Any
 import pytest
 
 FOUND = ("chromium", "chromium-browser", "google-chrome")
+#: Seconds after which a browser that says nothing counts as hung.
+LONGEST = 60
+#: Chromium reads commands from descriptor 3 and answers on 4: a process that puts them there and becomes it.
+PIPES = """
+import os, sys
+commands, answers = (os.dup(int(number)) for number in sys.argv[1:3])
+high = [os.dup2(commands, 103), os.dup2(answers, 104)]
+for number, at in zip(high, (3, 4)):
+    os.dup2(number, at)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def chromium() -> str:
@@ -59,6 +72,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            assert select.select([self._read], [], [], LONGEST)[0], f"Chromium says nothing for {LONGEST} s"
             part = os.read(self._read, 1 << 20)
             assert part, "Chromium has ended"
             self._buffer += part
@@ -118,23 +132,16 @@ class Browser:
 @contextlib.contextmanager
 def browser(folder: Path) -> Iterator[Browser]:
     """A running Chromium with a profile in `folder`."""
+    program = chromium()
     to_it, from_us = os.pipe()
     from_it, by_it = os.pipe()
-
-    def pipes() -> None:
-        # Chromium reads commands from descriptor 3 and answers on 4.
-        high = [os.dup2(fd, number) for fd, number in ((to_it, 103), (by_it, 104))]
-        for fd, number in zip(high, (3, 4), strict=True):
-            os.dup2(fd, number)
-
     command = [
-        chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+        sys.executable, "-c", PIPES, str(to_it), str(by_it),
+        program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-default-browser-check",
         "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank",
     ]  # fmt: skip
-    with subprocess.Popen(
-        command, preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen(command, pass_fds=(to_it, by_it), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         os.close(to_it)
         os.close(by_it)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support import Backfill, game, write
 from support_report import HOSTILE, PAGES, RUNS, SCRIPT, Cells, Site, call, read
 
 from eloreplay import report
+from eloreplay.report_pictures import specification
 
 
 @pytest.fixture(scope="session")
@@ -310,6 +312,15 @@ def test_pictures(kind: str, site: Site, tmp_path: Path) -> None:
                 assert not re.search(rb"(?<!xmlns=\")(?<!xmlns:xlink=\")https?:", content)
                 assert not re.search(rb"<(script|image|i|b)[ >]", content)
                 assert b"could not" not in content
+
+
+def test_hostile_names_stay_text_in_pictures(site: Site) -> None:
+    vl_convert = pytest.importorskip("vl_convert")
+    _, page = report.load_page(site["history"])
+    svg = vl_convert.vegalite_to_svg(specification(dict(page.charts())["versions"]))
+    said = [element.text for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("text")]
+    assert "<i>first</i> & co" in said
+    assert "<i>" not in svg
 
 
 def test_runs_keep_their_pages_through_a_rollback(site: Site) -> None:
