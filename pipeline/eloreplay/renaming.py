@@ -23,7 +23,9 @@ from eloreplay.store import sync_folder
 from eloreplay.tables import ROW_GROUP_ROWS, parquet_writer
 
 #: Columns (and keys of JSON) that hold ids of players, whatever the table.
-ID_COLUMN = re.compile(r"(.*_)?(player_id|winner_id|loser_id|opponent_id|alias_id|winner|loser)")
+ID_COLUMN = re.compile(r"(.*_)?(player_id|winner_id|loser_id|opponent_id|alias_id)")
+#: Keys of a manifest under which names of columns, rules and files stand, which may well be called like a player.
+NO_IDS = ("input_options", "inputs", "options", "rules", "versions")
 #: Tables that stand in the order of their players; others in that of their rows.
 ORDERED = {
     "players.parquet": ("pool", "player_id"),
@@ -109,7 +111,9 @@ class Renaming:
         """A JSON value without the id: values under keys of `ID_COLUMN`, and everything below `board_entries`, `board_exits`."""
         if isinstance(content, dict):
             return {
-                key: self.in_json(value, within or key in ("board_entries", "board_exits") or bool(ID_COLUMN.fullmatch(key)))
+                key: value
+                if key in NO_IDS
+                else self.in_json(value, within or key in ("board_entries", "board_exits") or bool(ID_COLUMN.fullmatch(key)))
                 for key, value in content.items()
             }
         if isinstance(content, list):

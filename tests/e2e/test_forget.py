@@ -312,6 +312,21 @@ def test_whom_nobody_knows_is_refused_and_recorded_nowhere(run_backfill: Backfil
     assert (refused.code, "player ids are integers" in refused.stderr) == (2, True)
 
 
+def test_a_player_called_like_a_column_takes_nothing_with_him(run_backfill: Backfill, tmp_path: Path) -> None:
+    names = {"winner_id": "winner", "loser_id": "loser"}
+    rows = [{names.get(key, key): value for key, value in game(n, f"2026-10-0{n} 10:00:00", "winner", "b").items()} for n in (1, 2)]
+    mapping = tmp_path / "columns.toml"
+    mapping.write_text('[columns]\nwinner_id = "winner"\nloser_id = "loser"\n')
+    out = run_backfill(rows, "--columns", str(mapping)).ok().folder
+    forget(out, "winner").ok()
+    manifest = json.loads((out / "current" / "manifest.json").read_text())
+    assert manifest["input_options"]["mapping"]["columns"] == names
+    assert {row["player_id"] for row in pl.read_parquet(out / "current" / "players.parquet").to_dicts()} == {
+        "b",
+        pseudonym(out, "winner"),
+    }
+
+
 def test_two_are_forgotten_one_after_the_other_and_ladders_do_not_matter(run_backfill: Backfill) -> None:
     known = {**ids("text"), "a": "ana-1234"}
     rows = [{**row, "ladder": "x" if row["game_id"] % 3 else "y"} for row in history(known, 0, 30)]
