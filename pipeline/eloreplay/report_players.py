@@ -73,15 +73,10 @@ def distribution_section(ladder: Ladder) -> Section:
             for name, word in zip(names, words, strict=True)
         ],
     )
-    chart = _histogram(ladder, part, active)
-    blocks = [Block(chart, table)] if chart is not None else [Block(None, table)]
-    return Section("distribution", title, lead, blocks)
+    return Section("distribution", title, lead, [_histogram(ladder, part, active), Block(None, table)])
 
 
-def _histogram(ladder: Ladder, part: tuple[str, str], active: bool) -> Plot | None:
-    tables = ladder.tables
-    if not tables.has("players"):
-        return None
+def _histogram(ladder: Ladder, part: tuple[str, str], active: bool) -> Block:
     low, high = ladder.value("rating_p25", *part), ladder.value("rating_p75", *part)
     assert low is not None
     assert high is not None
@@ -99,7 +94,7 @@ def _histogram(ladder: Ladder, part: tuple[str, str], active: bool) -> Plot | No
         f"Bars {count(width)} points wide from {count(x.low)} to {count(x.high)}; "
         f"the middle half, {count(low)} to {count(high)}, is shaded."
     )
-    return Plot(
+    plot = Plot(
         "distribution",
         f"Ratings at the end of the {'active players' if active else 'players'}",
         said,
@@ -108,6 +103,8 @@ def _histogram(ladder: Ladder, part: tuple[str, str], active: bool) -> Plot | No
         [Series("", "bars", 1, bars)],
         bands=[Band(low, high, "middle half")],
     )
+    rows: list[list[Text]] = [[[f"{count(low)} – {count(low + width)}"], [count(players)]] for low, players in counted if players]
+    return Block(plot, Table("Players by rating, the upper edge not included", ["rating", "players"], rows))
 
 
 def players_of(ladder: Ladder, active: bool) -> pl.Series:
