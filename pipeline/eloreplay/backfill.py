@@ -16,6 +16,7 @@ from eloreplay.changes import Before, look_back
 from eloreplay.conclude import Work, conclude, publish
 from eloreplay.console import counted
 from eloreplay.errors import EnvironmentFault, InputRefused, UsageFault
+from eloreplay.executors import THREADS, Cluster, Workers, cluster
 from eloreplay.forgotten import Forgotten, read_forgotten
 from eloreplay.games import Inputs, Intake, Report, find_inputs, open_door, write_refused, write_refused_awards
 from eloreplay.keeping import keep_rows, kept_days, make_chunks, merged, no_players, undated_bins
@@ -42,6 +43,7 @@ def backfill(
     report: Report,
     note: Callable[[str], None],
     rules_source: tuple[str | None, dict[str, int]] = (None, {}),
+    workers: Workers = THREADS,
 ) -> RunResult:
     """Recompute everything from `inputs` under `ruleset` and publish it in `out`.
 
@@ -54,6 +56,7 @@ def backfill(
         report: told how far it is.
         note: told what a person should know.
         rules_source: name or file of the rules and `--since` as it was given, for a later night to look at.
+        workers: who prepares the games and encodes the timeline.
 
     Raises:
         EloreplayError: of the kind that the exit code says; the last published run then stands as it was.
@@ -70,8 +73,11 @@ def backfill(
             rows = sum(source.rows for sources in found.values() for source in sources)
             folder.require_space(rows * BYTES_A_ROW + BYTES_A_RUN)
             rules = {"source": rules_source[0], "since": rules_source[1]}
-            with at_work(folder, inputs, ruleset, as_of_us, options, report, note, {"rules": rules}, Clock()) as work:
-                result = _run(work, found)
+            with (
+                at_work(folder, inputs, ruleset, as_of_us, options, report, note, {"rules": rules}, Clock()) as work,
+                cluster(workers, folder.work / "shared", options.memory_limit) as helpers,
+            ):
+                result = _run(work, found, helpers)
         finally:
             folder.clean()
         entry |= journal.of_manifest(result.manifest)
@@ -145,7 +151,7 @@ def at_work(
             database.close()
 
 
-def _run(work: Work, found: dict[str, Any]) -> RunResult:
+def _run(work: Work, found: dict[str, Any], helpers: Cluster | None) -> RunResult:
     database, folder = work.database, work.folder
     with ThreadPoolExecutor(1) as compiler:
         compiled = compiler.submit(warm_up, work.ruleset)
@@ -181,10 +187,13 @@ def _run(work: Work, found: dict[str, Any]) -> RunResult:
         as_of_us=work.as_of_us,
         horizon_us=before.horizon_us,
         report=work.report,
+        cluster=helpers,
     )
     work.clock.lap("rating")
     lost = undated_bins(intake.days)
-    more = {"kind": "backfill", "compile_s": round(compile_s, 3)}
+    more: dict[str, Any] = {"kind": "backfill", "compile_s": round(compile_s, 3)}
+    if helpers is not None:
+        more["executor"] = {"kind": "dask", "workers": helpers.team.size}
     files = len(intake.file_names)
     manifest, _ = conclude(work, intake, result, before, merged(chunks, result.chunks), sum(lost.values()), lost, files, more)
     return publish(work, manifest)

@@ -29,6 +29,7 @@ from eloreplay.options import (
     as_json_text,
     console_mode,
     drop_stdout,
+    executor_options,
     input_options,
     memory_size,
     output_folder,
@@ -64,12 +65,14 @@ def cli() -> None:
 @click.option("--active-days", type=click.IntRange(0, 36500), help="Stand on it only if played in the last N days.")
 @click.option("--no-study", is_flag=True, help="Leave out the study by slices: one curve of all games only.")
 @click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="Published runs that are kept.")
+@executor_options
 @output_options
 def backfill(games: tuple[str, ...], **options: Any) -> None:
     """Rate the whole history in GAMES (files, folders or wildcards) and publish it in DIR."""
     from eloreplay.backfill import backfill as run
     from eloreplay.columns import NO_MAPPING, load_mapping
     from eloreplay.console import Console
+    from eloreplay.executors import Workers
     from eloreplay.games import Inputs
     from eloreplay.instants import now_us
     from eloreplay.overview import overview
@@ -98,10 +101,19 @@ def backfill(games: tuple[str, ...], **options: Any) -> None:
         study=not options["no_study"],
         board=BoardOptions(options["top"], options["min_games"], options["active_days"]),
     )
+    workers = Workers(options["executor"], options["scheduler"])
     with Console(console_mode(options)) as console:
         source = rules_source(options["rules"])
         result = run(
-            inputs, ruleset, output_folder(options["out"]), as_of_us, settings, console.report, console.note, (source, since)
+            inputs,
+            ruleset,
+            output_folder(options["out"]),
+            as_of_us,
+            settings,
+            console.report,
+            console.note,
+            (source, since),
+            workers,
         )
         with published(result.folder):
             if console.mode == "json":

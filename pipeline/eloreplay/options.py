@@ -128,6 +128,22 @@ def input_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def executor_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Who does the work: for the commands that can use a cluster."""
+    for option in (
+        click.option("--scheduler", metavar="ADDRESS", help="Of the Dask scheduler, such as tcp://10.0.0.5:8786."),
+        click.option(
+            "--executor",
+            type=click.Choice(["threads", "dask"]),
+            default="threads",
+            show_default=True,
+            help="Who works: threads here, or a Dask cluster.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def as_json_text(content: Any) -> str:
     """Anything, dataclasses included, as indented JSON."""
     import dataclasses

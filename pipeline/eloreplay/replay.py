@@ -4,8 +4,8 @@ A run is a fold over chunks of time, `state' = step(state, chunk)`: prepare the 
 the kernel (`rating`, `kernel`), write their timeline (`timeline`) and what a later run needs to go on from there (`states`). A
 backfill starts with nothing (`nothing_before`), a night from the end of a chunk of the run before: one code path, and the result
 does not depend on where the chunks are cut. Short chunks are prepared together and cut afterwards, for a query costs more than the
-games of a quiet day; large ones are rated in pieces, for memory must not grow with them. While one stretch is rated, the next one is
-prepared and the one before is written.
+games of a quiet day; large ones are rated in pieces, for memory must not grow with them. While one stretch is rated, the next one
+is prepared and the one before is written, by threads or by a cluster (`executors`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,8 +25,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eloreplay.chunks import Chunk
+from eloreplay.cluster_prepare import Preparation
+from eloreplay.cluster_timeline import ClusterTimelineWriter
 from eloreplay.errors import EnvironmentFault
 from eloreplay.events import Events, awards_table, load_events
+from eloreplay.executors import Cluster
 from eloreplay.games import Intake, Report
 from eloreplay.prepare import Recent, Stretch, prepare
 from eloreplay.queries import Database
@@ -129,6 +133,7 @@ def replay(
     as_of_us: int,
     horizon_us: int | None,
     report: Report,
+    cluster: Cluster | None = None,
 ) -> Replay:
     """Rate the games of `chunks`, and write their timeline and states into `run`.
 
@@ -143,6 +148,7 @@ def replay(
         as_of_us: adjustments after it are not yet due.
         horizon_us: keep the ratings as they are right after this instant; None: do not.
         report: told after each chunk.
+        cluster: who prepares stretches and encodes the timeline, from the rows that `run` holds of all `chunks`; None: threads.
 
     Raises:
         EnvironmentFault: disk, memory; or what was rated is not what was let through.
@@ -150,8 +156,14 @@ def replay(
     """
     fold = _Folding(database, ruleset, intake, start, run, pool, as_of_us, horizon_us)
     total = sum(chunk.games for chunk in chunks)
-    prepared = prepared_ahead(database, ruleset, chunks, len(start.state), start.recent)
-    with TimelineWriter(run / "timeline", fold.schema, start.files) as writer, contextlib.closing(prepared):
+    if cluster is None:
+        prepared = prepared_ahead(database, ruleset, chunks, len(start.state), start.recent)
+        files = TimelineWriter(run / "timeline", fold.schema, start.files)
+    else:
+        preparation = Preparation(cluster, database, ruleset, intake, run, chunks, len(start.state))
+        prepared = prepared_elsewhere(database, preparation, chunks)
+        files = ClusterTimelineWriter(cluster, run / "timeline", fold.schema, start.files)
+    with files as writer, contextlib.closing(prepared):
         for group, stretch in prepared:
             fold.stretch(group, stretch, writer, lambda done: report("rating", done, total))
         started = time.perf_counter()
@@ -315,6 +327,22 @@ def prepared_ahead(
             # The thread may be deep in a query that nobody waits for any more.
             other.connection.interrupt()
             raise
+
+
+def prepared_elsewhere(
+    database: Database, preparation: Preparation, chunks: Sequence[Chunk]
+) -> Generator[tuple[list[Piece], Stretch]]:
+    """The same stretches, prepared by a cluster."""
+    groups: deque[list[Piece]] = deque()
+
+    def spans() -> Iterator[tuple[int, int]]:
+        for group in stretches(piece for one in chunks for piece in pieces(database, one)):
+            groups.append(group)
+            yield group[0].from_us, group[-1].to_us
+
+    with contextlib.closing(preparation.stretches(spans())) as prepared:
+        for stretch in prepared:
+            yield groups.popleft(), stretch
 
 
 def pieces(database: Database, chunk: Chunk) -> Iterator[Piece]:
