@@ -139,8 +139,9 @@ class Site:
         return self._sweep("sweep4", "--vary", "divisor=400,1200", "--train-until", "2027-01-01")
 
     def _plain(self) -> Path:
-        """Without the study."""
-        return self.run("plain", some_games(5, 200), study=False).current
+        """Without the study, with a column that the rules do not use, and games after the as-of."""
+        rows = [*some_games(5, 200, weight=[1.0, 2.0]), game("later", ts("2026-06-01"), "p1", "p2", weight=1.0)]
+        return self.run("plain", rows, study=False).current
 
     def _empty(self) -> Path:
         names = ("game_id", "winner_id", "loser_id")

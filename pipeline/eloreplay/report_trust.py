@@ -126,11 +126,8 @@ def _rows_checks(tables: Tables) -> list[Check]:
     if not bins["rated"]:
         checks.append(Check("look", ["No game is rated."]))
     if bins["held"]:
-        checks.append(
-            Check(
-                "look", [manifest_figure(tables, count, "bins", "held"), " games that ended after the as-of wait for a later run."]
-            )
-        )
+        text = " game ended after the as-of and waits" if bins["held"] == 1 else " games ended after the as-of and wait"
+        checks.append(Check("look", [manifest_figure(tables, count, "bins", "held"), f"{text} for a later run."]))
     return checks
 
 
@@ -156,17 +153,18 @@ def _night_checks(tables: Tables) -> list[Check]:
     night = tables.manifest.get("night")
     if not night:
         return []
-    checks = [
-        Check("ok", [manifest_figure(tables, count, "night", "new_games"), " new games since the run before; ",
-                     manifest_figure(tables, count, "night", "replayed_games"), " were rated again."])
-    ]  # fmt: skip
+    # A what-if asks about a run; nothing is new in it.
+    since = "the run it asks about" if tables.manifest.get("kind") == "what-if" else "the run before"
+    new, replayed = (manifest_figure(tables, count, "night", name) for name in ("new_games", "replayed_games"))
+    were: list[Part] = [f" new {'game' if new.value == 1 else 'games'} since {since}; ", replayed]
+    checks = [Check("ok", [new, *were, " was rated again." if replayed.value == 1 else " were rated again."])]
     if night["restated_games"]:
         kinds = ", ".join(f"{count(games)} {printable(kind)}" for kind, games in night["restated"].items())
         days = list(night["restated_days"])
         shown = ", ".join(days[:DAYS_SHOWN]) + (f" and {len(days) - DAYS_SHOWN} more" if len(days) > DAYS_SHOWN else "")
         parts: list[Part] = [
             manifest_figure(tables, count, "night", "restated_games"),
-            f" games of the past are restated ({kinds})",
+            f" {'game of the past is' if night['restated_games'] == 1 else 'games of the past are'} restated ({kinds})",
         ]
         checks.append(Check("look", [*parts, f": of {shown}." if days else "."]))
     else:
