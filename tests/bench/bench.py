@@ -251,7 +251,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "eloreplay-bench", help="where games are kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement to FILE")
     parser.add_argument("--write-docs", action="store_true", help="put the page into docs/performance.md")
+    parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE", help="measure nothing: the page of what --json wrote")
     asked = parser.parse_args()
+    if asked.earlier is not None:
+        show(json.loads(asked.earlier.read_text()), asked.write_docs)
+        return
     sizes: list[int] = asked.games or [*SIZES]
     if asked.large and LARGE not in sizes:
         sizes.append(LARGE)
@@ -273,9 +277,14 @@ def main() -> None:
     result = {"machine": here, "found": bench.found}
     if asked.json is not None:
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
+    show(result, asked.write_docs)
+
+
+def show(result: dict[str, Any], into_docs: bool) -> None:
+    """Print the page, and put it into the documentation if that was asked for."""
     text = page(result)
     say(text)
-    if asked.write_docs:
+    if into_docs:
         write_docs(text)
 
 

@@ -200,63 +200,62 @@ def beside(one: dict[str, Any], others: Found, add: Callable[[str, int, float, s
 
 
 def model(found: Found) -> list[str]:
-    """Slopes from the largest sizes measured, and what they say of larger sites."""
+    """Slopes from the largest sizes measured, and what they say of larger sites; of all rounds the least, for noise has no slope."""
     lines: list[str] = []
-    by_players = [one for one in found if one["part"] == "players"]
+    by_players = [(one["players"], 1e6 * min(one["seconds"]) / one["games"]) for one in chosen(found, part="players")]
     if by_players:
-        rows = ((f"{one['players']:,}", f"{one['players'] * 64 / 2**20:,.0f}", f"{one['ns_a_game']:.0f}") for one in by_players)
+        rows = ((f"{many:,}", f"{many * 64 / 2**20:,.0f}", f"{1000 * each:.0f}") for many, each in by_players)
         lines += [
-            "The kernel alone with more and more players, who meet at random (no cache helps):",
+            "The kernel alone with more and more players, who meet at random (no cache helps), the least of three rounds:",
             "",
             *table(">players | >state, MiB | >ns a game", rows),
         ]
     sizes = chosen(found, what="backfill", ids="integer")
     if len(sizes) < 2:
         return lines
-    slopes = slope(sizes[-2], sizes[-1])
-    rows = []
-    for name in (*PARALLEL, "kernel", "tables", "all"):
-        rows.append((name, f"{slopes[name]:.3f}"))
+    small, large = sizes[-2:]
+    slopes = slope(small, large)
     lines += [
         "",
-        f"Seconds a million rated games, from the difference between {sizes[-2]['rows']:,} and {sizes[-1]['rows']:,} rows:",
+        f"Seconds a million rated games, from the difference between {small['rows']:,} and {large['rows']:,} rows, the least of all "
+        "rounds of either:",
         "",
-        *table("step | >seconds", rows),
+        *table("step | >seconds", ((name, f"{value:.3f}") for name, value in slopes.items())),
     ]
+    if min(slopes.values()) <= 0.0:
+        return [*lines, "", "A slope that is not above 0 is noise: nothing is extended from these."]
     parallel = sum(slopes[name] for name in PARALLEL)
-    if slopes["kernel"] > 0.0:
-        most = parallel / slopes["kernel"]
-        lines += [
-            "",
-            f"By these slopes the kernel keeps pace with {most:.0f} workers that prepare and write; more would wait for it.",
-        ]
+    most = parallel / slopes["kernel"]
     steps = []
     for games, many in ((1e8, 1e6), (1e9, 1e7), (1e10, 1e8)):
         # In microseconds a game, which is seconds a million: the run's own, or that of so many players who meet at random.
-        near = [one["ns_a_game"] / 1000 for one in by_players if one["players"] <= many][-1:]
+        near = [each for players, each in by_players if players <= many][-1:]
         kernel_s = max([slopes["kernel"], *near])
         for workers in (1, 8, 64):
             elapsed_s = games / 1e6 * max(parallel / workers, kernel_s)
-            whole = (games / 1e6 * parallel, games / 1e6 * kernel_s, elapsed_s)
+            whole = (games / 1e6 * parallel, games / 1e6 * kernel_s, elapsed_s, elapsed_s * workers)
             steps.append((f"{games:,.0f}", f"{many:,.0f}", workers, *map(duration, whole), f"{many * 64 / 2**30:.2f}"))
+    head = ">rated games | >players | >workers | >prepare and write, one worker | >kernel | >elapsed | >paid, all workers | >state, GiB"
     lines += [
+        "",
+        f"By these slopes the kernel keeps pace with {most:.0f} workers that prepare and write; more would wait for it.",
         "",
         "Extended on paper: preparing and writing are divided among workers of this machine's size, the kernel runs in order on one "
         "of them, at its time a game with so many players (with the largest number above where there are more), and the two overlap:",
         "",
-        *table(">rated games | >players | >workers | >prepare and write, one worker | >kernel | >elapsed | >state, GiB", steps),
+        *table(head, steps),
     ]
     return lines
 
 
 def slope(small: dict[str, Any], large: dict[str, Any]) -> dict[str, float]:
-    """Seconds a million rated games, by step and for `all`, between two sizes."""
+    """Seconds a million rated games between two sizes, by step and for `all`."""
     games = (large["rated"] - small["rated"]) / 1e6
-    names = (*PARALLEL, "kernel", "tables")
     found = {
-        name: max(0.0, median(s[name] for s in large["steps"]) - median(s[name] for s in small["steps"])) / games for name in names
+        name: (min(steps[name] for steps in large["steps"]) - min(steps[name] for steps in small["steps"])) / games
+        for name in (*PARALLEL, "kernel")
     }
-    return found | {"all": (median(elapsed(large)) - median(elapsed(small))) / games}
+    return found | {"all": (min(elapsed(large)) - min(elapsed(small))) / games}
 
 
 def duration(seconds: float) -> str:

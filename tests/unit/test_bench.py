@@ -182,3 +182,17 @@ def test_ratios_are_medians_of_rounds() -> None:
     # The second round met a busy machine: both took ten times as long, and their ratio is no worse for it.
     lines = page.ratios([entry("backfill", [3.0, 30.0, 2.0]), entry("floor", [2.0, 20.0, 2.0])])
     assert "| run / floor, integer ids | 10 | 1.50 | at most 1.25 |" in lines
+
+
+def test_nothing_is_extended_from_slopes_that_are_noise() -> None:
+    def entry(rows: int, seconds: float) -> dict[str, Any]:
+        spent = [{"elapsed_s": seconds, "cpu_s": 1.0, "peak_bytes": 1}]
+        steps = [dict.fromkeys(page.STEPS, seconds / 10)]
+        return {"part": "floor", "rows": rows, "rated": rows, "ids": "integer", "what": "backfill", "spent": spent, "steps": steps}
+
+    fair = page.model([entry(1_000_000, 2.0), entry(11_000_000, 22.0)])
+    # Two seconds a million, six of the steps are divided, and the kernel is a tenth of all.
+    assert "| all | 2.000 |" in fair
+    assert "| 1,000,000,000 | 10,000,000 | 1 | 20 min | 200 s | 20 min | 20 min | 0.60 |".replace("200 s", "3.33 min") in fair
+    noise = page.model([entry(1_000_000, 2.0), entry(11_000_000, 1.0)])
+    assert noise[-1].startswith("A slope that is not above 0 is noise")
