@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from eloreplay import kernel
 from eloreplay.games import put_rule_versions
+from eloreplay.prepare import is_heavy
 from eloreplay.queries import Database
 from eloreplay.rules import Ruleset, RuleVersion
 
@@ -163,7 +164,7 @@ def side_k(ruleset: Ruleset, version: int, rating: float, games: int, experience
     player = SimpleNamespace(rating=rating, games=games, experience=experience)
     steps = (tables.k_axis[version], tables.k_first[version], tables.k_last[version], tables.k_from, tables.k_value)
     ramp = (tables.ramp_height[version], tables.ramp_length[version], tables.ramp_after[version])
-    heavy = terms["heavy_games"] is not None and recent >= terms["heavy_games"]
+    heavy = bool(is_heavy(ruleset, np.array([version], np.int16), np.array([recent], np.int32))[0])
     before = terms["heavy_k"] if heavy else terms["k"]
 
     def own_k(k: float, *ramp: Any) -> float:

@@ -215,10 +215,15 @@ def k_of_week(
     Returns:
         float64 `(2, n_games)`.
     """
-    table = ruleset.version_table()
-    games = np.array([np.iinfo(np.int64).max if games is None else games for games in table["heavy_games"]], np.int64)
-    reduced = np.array([np.nan if value is None else value for value in table["heavy_k"]], np.float64)
-    return np.where(recent >= games[version], reduced[version], k)
+    reduced = np.array([np.nan if value is None else value for value in ruleset.version_table()["heavy_k"]], np.float64)
+    return np.where(is_heavy(ruleset, version, recent), reduced[version], k)
+
+
+def is_heavy(ruleset: Ruleset, version: NDArray[np.int16], recent: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether a week of so many games is a heavy one under the version in force; shapes as in `k_of_week`."""
+    never = np.iinfo(np.int64).max
+    games = np.array([never if games is None else games for games in ruleset.version_table()["heavy_games"]], np.int64)
+    return np.asarray(recent >= games[version])
 
 
 def _numbers(rows: pa.Table, name: str, dtype: type[Number]) -> NDArray[Number]:
