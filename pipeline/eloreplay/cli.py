@@ -14,6 +14,7 @@ from eloreplay import __version__
 from eloreplay.cli_ask import COMMANDS as ASK_COMMANDS
 from eloreplay.cli_held import COMMANDS as HELD_COMMANDS
 from eloreplay.cli_night import nightly, what_if
+from eloreplay.cli_publish import publish
 from eloreplay.cli_report import report
 from eloreplay.cli_runs import COMMANDS as RUN_COMMANDS
 from eloreplay.cli_simulate import simulate
@@ -224,6 +225,7 @@ cli.add_command(sweep)
 cli.add_command(fit)
 cli.add_command(calibrate)
 cli.add_command(report)
+cli.add_command(publish)
 
 
 for run_command in (*ASK_COMMANDS, *HELD_COMMANDS, *RUN_COMMANDS):

@@ -1,0 +1,167 @@
+"""`eloreplay publish`: the current run of a folder goes to where the users already are; they never see a mixture of two runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eloreplay.console import counted
+from eloreplay.errors import EnvironmentFault, UsageFault
+from eloreplay.published import insist_ours
+from eloreplay.queries import DEFAULT_MEMORY
+from eloreplay.send_source import TIMELINE, Progress, RunFiles, run_files
+from eloreplay.send_target import DEFAULT_SCHEMA, Target, check_schema
+from eloreplay.store import reading
+
+NOTHING_YET = "nothing is published there yet; eloreplay backfill publishes the first run"
+PASSWORD_NOTE = (
+    "the address holds a password, which other users of this machine can see while the command runs: "
+    "PGPASSWORD, PGSERVICE or ~/.pgpass keep it to yourself"
+)
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SendOptions:
+    """How a run is sent.
+
+    Attributes:
+        schema: schema of PostgreSQL; None for the usual one.
+        everything: send all of it, also what is there already.
+        dry_run: only say what would be sent.
+        threads: of DuckDB, for a DuckDB file.
+        memory_limit: likewise.
+    """
+
+    schema: str | None = None
+    everything: bool = False
+    dry_run: bool = False
+    threads: int = 1
+    memory_limit: str = DEFAULT_MEMORY
+
+
+@dataclass
+class Report:
+    """What was sent, or would be: `to` has no password; `before` is the run that was there; rows are by table."""
+
+    to: str
+    run: str
+    before: str | None
+    dry_run: bool
+    rows: dict[str, int] = field(default_factory=dict)
+    deleted: dict[str, int] = field(default_factory=dict)
+    chunks: int = 0
+    unchanged: int = 0
+    remade: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def rows_sent(self) -> int:
+        """Rows of all tables together."""
+        return sum(self.rows.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "to": self.to,
+            "run": self.run,
+            "run_before": self.before,
+            "dry_run": self.dry_run,
+            "rows_sent": self.rows_sent,
+            "rows": self.rows,
+            "rows_deleted": self.deleted,
+            "chunks_sent": self.chunks,
+            "chunks_unchanged": self.unchanged,
+            "tables_made_anew": self.remade,
+            "seconds": self.seconds,
+        }
+
+    def text(self) -> str:
+        """For a person: a line, and a second one where something is worth it."""
+        instead = "" if self.before in (None, self.run) else f" instead of run {self.before}"
+        verb = "would be" if self.dry_run else "is"
+        lines = [
+            f"run {self.run} {verb} in {self.to}{instead}: {counted(self.rows_sent, 'row')} "
+            f"{'to send' if self.dry_run else 'sent'}, {self.rows.get(TIMELINE, 0):,} of them of the timeline "
+            f"({counted(self.chunks, 'chunk')} of {self.chunks + self.unchanged:,}; {self.unchanged:,} unchanged)"
+        ]
+        if not self.dry_run:
+            lines[0] += f", {self.seconds:.1f} s"
+        return "\n".join(lines)
+
+
+def send(root: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
+    """Send what is published in `root`.
+
+    Raises:
+        UsageFault: nothing is published there, or the target is somebody else's.
+        EnvironmentFault: no connection, no right, no room.
+    """
+    insist_ours(root)
+    if options.schema is not None and target.kind != "postgres":
+        raise UsageFault("--schema is for postgresql://… only")
+    started = time.perf_counter()
+    if target.kind == "postgres":
+        report = _to_postgres(root, target, options, progress, note)
+    else:
+        report = _to_duckdb(root, target, options, progress)
+    report.seconds = round(time.perf_counter() - started, 3)
+    return report
+
+
+def _to_postgres(root: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
+    from eloreplay import send_postgres
+
+    schema = check_schema(DEFAULT_SCHEMA if options.schema is None else options.schema)
+    if target.has_password:
+        note(PASSWORD_NOTE)
+    # The lock comes first: who has waited sends the run that is in force then, and never an older one over a newer.
+    with send_postgres.connected(target, schema) as postgres:
+        if not options.dry_run:
+            send_postgres.lock(postgres)
+        with reading(root) as run:
+            files = _files(root, run, progress)
+            sent = send_postgres.send(postgres, files, progress, everything=options.everything, dry_run=options.dry_run)
+        if not options.dry_run:
+            postgres.commit()
+            try:
+                send_postgres.analyze(postgres, sorted(sent.rows))
+            except EnvironmentFault as error:
+                note(f"published, but not analysed: {error}")
+    for table in sent.remade:
+        note(
+            f"{table}: its columns have changed, so the table {'would be' if options.dry_run else 'was'} made anew; rights on it go"
+        )
+    shown = f"{target.shown} (schema {schema})"
+    return Report(
+        shown, files.name, sent.before, options.dry_run, sent.rows, sent.deleted, sent.chunks, sent.unchanged, sent.remade
+    )
+
+
+def _to_duckdb(root: Path, target: Target, options: SendOptions, progress: Progress) -> Report:
+    from eloreplay import send_duckdb
+
+    path = Path(target.where)
+    with send_duckdb.held(path), reading(root) as run:
+        files = _files(root, run, progress)
+        there = send_duckdb.what_is_there(path)
+        report = Report(target.shown, files.name, there[0] if there else None, options.dry_run)
+        chunks = len(files.of(TIMELINE))
+        if not options.everything and there == (files.name, {part.key for part in files.parts}):
+            report.unchanged = chunks
+            return report
+        report.chunks = chunks
+        for part in files.parts:
+            report.rows[part.table] = report.rows.get(part.table, 0) + part.rows
+        if not options.dry_run:
+            send_duckdb.write(path, files, progress, options.threads, options.memory_limit)
+    return report
+
+
+def _files(root: Path, run: Path | None, progress: Progress) -> RunFiles:
+    if run is None:
+        raise UsageFault(f"{root}: {NOTHING_YET}")
+    return run_files(run, progress)
