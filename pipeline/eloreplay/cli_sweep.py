@@ -16,6 +16,7 @@ from eloreplay.options import (
     Share,
     Since,
     console_mode,
+    executor_options,
     input_options,
     memory_size,
     output_folder,
@@ -55,6 +56,7 @@ def study_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the draws.")
 @input_options
 @study_options
+@executor_options
 @output_options
 def sweep(games: tuple[str, ...], **options: Any) -> None:
     """Rate GAMES under many settings of the rules at once, and score each against the real results.
@@ -62,6 +64,7 @@ def sweep(games: tuple[str, ...], **options: Any) -> None:
     Example: eloreplay sweep games/ --rules tavla42 --vary divisor=400:2400:200 --vary k=16,24,32 --out out/sweep
     """
     from eloreplay.console import Console
+    from eloreplay.executors import Workers
     from eloreplay.report import page_line
     from eloreplay.settings import parse_axis
     from eloreplay.sweep import SweepOptions
@@ -70,6 +73,7 @@ def sweep(games: tuple[str, ...], **options: Any) -> None:
 
     ruleset, inputs, as_of_us = _given(games, options)
     axes = [parse_axis(text, ruleset) for text in options["vary"]]
+    workers = Workers(options["executor"], options["scheduler"])
     settings = SweepOptions(
         threads=options["threads"] or os.cpu_count() or 1,
         memory_limit=memory_size(options["memory_limit"]),
@@ -88,6 +92,7 @@ def sweep(games: tuple[str, ...], **options: Any) -> None:
             settings,
             console.report,
             console.note,
+            workers,
         )
         with published(result.folder):
             if console.mode == "json":

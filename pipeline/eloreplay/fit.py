@@ -82,7 +82,7 @@ class Trial:
         self._known: dict[str, Arm] = {}
         self._runs: list[list[Run]] = []
         for at, (played, runs) in enumerate(stretches(database, shared, report)):
-            played.save(scratch / f"{at}.npz")
+            played.save(scratch / f"{at}.games")
             self._runs.append(runs)
 
     @property
@@ -96,7 +96,7 @@ class Trial:
 
     def _stretches(self) -> Iterator[tuple[Played, list[Run]]]:
         for at, runs in enumerate(self._runs):
-            yield Played.load(self._scratch / f"{at}.npz"), runs
+            yield Played.load(self._scratch / f"{at}.games"), runs
 
     def arms(self, rulesets: Sequence[Ruleset]) -> list[Arm]:
         """Each ruleset, rated over all games; those that were not rated before in one pass."""

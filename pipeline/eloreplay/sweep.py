@@ -16,6 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from eloreplay.cluster_sweep import rate_on_cluster
+from eloreplay.executors import THREADS, Workers, cluster
 from eloreplay.games import Inputs, Report
 from eloreplay.instants import show_us
 from eloreplay.publish import versions, write_manifest
@@ -72,6 +74,7 @@ def sweep(
     options: SweepOptions,
     report: Report,
     note: Callable[[str], None],
+    workers: Workers = THREADS,
 ) -> SweepResult:
     """Rate the games under every setting and write the scores to `out`.
 
@@ -85,6 +88,7 @@ def sweep(
         options: how to work.
         report: told how far it is.
         note: told what a person should know.
+        workers: who rates the settings.
 
     Raises:
         EloreplayError: of the kind that the exit code says; `out` is then as it was.
@@ -94,6 +98,7 @@ def sweep(
     with study_folder(out, KIND) as folder:
         with (
             ThreadPoolExecutor(1) as compiler,
+            cluster(workers, folder.scratch / "shared", options.memory_limit) as helpers,
             database_home(folder.scratch) as home,
             opened(
                 inputs,
@@ -109,9 +114,13 @@ def sweep(
                 meanwhile=lambda: compiler.submit(warm_up),
             ) as (database, field),
         ):
-            every = arms(database, field, chosen, home)
             opened_s = time.perf_counter() - started
-            rating_s = rate_all(every, stretches(database, field, report), field, options.threads)
+            games = stretches(database, field, report)
+            if helpers is None:
+                every = arms(database, field, chosen, home)
+                rating_s = rate_all(every, games, field, options.threads)
+            else:
+                every, rating_s = rate_on_cluster(helpers, database, field, chosen, games, home, report)
         report("scoring", 0, 0)
         table = score_table(every, field, axes, options.bootstrap, options.seed)
         write_parquet(table.to_arrow(), folder.new / FILES[0])
@@ -140,6 +149,7 @@ def sweep(
             "options": dataclasses.asdict(options),
             "versions": versions(),
             "notes": field.intake.notes,
+            **({} if helpers is None else {"executor": {"kind": workers.kind, "workers": helpers.team.size}}),
             "timings": {
                 "input": round(opened_s, 3),
                 "rating": round(rating_s, 3),

@@ -6,6 +6,7 @@ Door, order, counts, awards and adjustments are those of a run (`games`, `prepar
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
@@ -59,13 +60,17 @@ class Played:
     def save(self, path: Path) -> None:
         """Keep the stretch in a file, for another pass."""
         with path.open("wb") as stream:
-            np.savez(stream, **{field.name: getattr(self, field.name) for field in fields(self)})
+            for values in self.part(0, len(self.winner)):
+                content = io.BytesIO()
+                np.save(content, values)
+                # Not np.save to the file itself: on a full disk its error does not say so.
+                stream.write(content.getbuffer())
 
     @classmethod
     def load(cls, path: Path) -> Played:
         """A stretch from its file."""
-        with np.load(path) as arrays:
-            return cls(**{field.name: arrays[field.name] for field in fields(cls)})
+        with path.open("rb") as stream:
+            return cls(*(np.load(stream) for _ in fields(cls)))
 
     @classmethod
     def none(cls) -> Played:

@@ -24,7 +24,7 @@ from eloreplay.games import put_rule_versions
 from eloreplay.kernel import ROUND_HALF_AWAY, ROUND_NONE
 from eloreplay.queries import Database
 from eloreplay.rating import initial_state
-from eloreplay.rules import KernelTables
+from eloreplay.rules import KernelTables, Ruleset
 from eloreplay.settings import Setting
 from eloreplay.sweep_field import Field, Played, Run
 from eloreplay.sweep_kernel import NEVER_HEAVY, SUMS, SWEEP_STATE, close_weeks, sweep_games
@@ -112,20 +112,33 @@ def arms(database: Database, field: Field, chosen: Sequence[Setting], scratch: P
     Raises:
         UsageFault: so many that their ratings would not fit into memory.
     """
+    insist_on_room(chosen, field)
+    terms = settings_terms(field, chosen, scratch)
+    return [
+        Arm(setting, *terms[setting.ruleset.digest], start_of(database, field, setting.ruleset), field.parts) for setting in chosen
+    ]
+
+
+def start_of(database: Database, field: Field, ruleset: Ruleset) -> NDArray[Any]:
+    """The state before the first game, `SWEEP_STATE` `(n_players,)`; who is `seen` has a start rating that was given."""
+    start = initial_state(database, ruleset, field.index.num_rows)
+    state = np.zeros(len(start), SWEEP_STATE)
+    for name in ("rating", "experience", "games", "seen"):
+        state[name] = start[name]
+    return state
+
+
+def insist_on_room(chosen: Sequence[Setting], field: Field) -> None:
+    """Refuse settings that do not fit into memory.
+
+    Raises:
+        UsageFault: then, with how many do.
+    """
     if len(chosen) > most_arms(field):
         raise UsageFault(
             f"{len(chosen)} settings of {field.index.num_rows} players are too many to be rated side by side; vary fewer values, "
             f"{most_arms(field)} settings at most"
         )
-    terms = _terms(field, chosen, scratch)
-    found = []
-    for setting in chosen:
-        start = initial_state(database, setting.ruleset, field.index.num_rows)
-        state = np.zeros(len(start), SWEEP_STATE)
-        for name in ("rating", "experience", "games", "seen"):
-            state[name] = start[name]
-        found.append(Arm(setting, *terms[setting.ruleset.digest], state, field.parts))
-    return found
 
 
 def most_arms(field: Field) -> int:
@@ -133,7 +146,10 @@ def most_arms(field: Field) -> int:
     return int(STATE_BYTES // (field.index.num_rows * SWEEP_STATE.itemsize + field.parts * SUMS.itemsize))
 
 
-def _terms(field: Field, chosen: Sequence[Setting], scratch: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def settings_terms(
+    field: Field, chosen: Sequence[Setting], scratch: Path
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Divisor and stake of every kind of game, float64 `(n_kinds,)` each, by the digest of the setting's rules."""
     kinds = field.kinds
     # Made-up instants, one a version, as the version is known: what is asked is its stake and divisor.
     inputs = pa.table(
