@@ -144,23 +144,32 @@ def kill_cold(stage: Stage, out: Path, seconds: float) -> int:
 def killed_at_random(stage: Stage, where: Path, number: int, seed: int) -> tuple[dict[str, int], int]:
     """Kill `number` runs at random instants; how many readers saw the old and the new run, and how many runs were killed.
 
-    Every eighth is a process of its own, which is also killed while it starts.
+    Every eighth is a process of its own, which is also killed while it starts. A run that ends first is no kill, and tells how long
+    one takes at present: on a machine with other work that changes from minute to minute.
     """
     rng = random.Random(seed)
     seen = {"old": 0, "new": 0}
     killed = 0
-    for at in range(number):
+    seconds, working = stage.seconds, stage.working
+    for at in range(3 * number):
         out = stage.fresh(where / "out")
         share = rng.uniform(0.0, 1.05)
         if at % 8 == 7:
-            code = kill_cold(stage, out, share * stage.seconds)
+            began = time.monotonic()
+            code = kill_cold(stage, out, share * seconds)
+            seconds = seconds if code else time.monotonic() - began
         else:
             run = stage.start(out)
             wait_for(run, out / "work")
-            code = run.kill_after(share * stage.working)
+            began = time.monotonic()
+            code = run.kill_after(share * working)
+            working = working if code else time.monotonic() - began
+        assert code in (0, -signal.SIGKILL)
         killed += code == -signal.SIGKILL
         seen[assert_whole(stage, out)] += 1
         assert_next_run_is_undisturbed(stage, out)
+        if killed == number:
+            break
     return seen, killed
 
 

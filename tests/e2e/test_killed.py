@@ -54,15 +54,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Stage:
 
 def test_killed_at_random_instants(stage: Stage, tmp_path: Path) -> None:
     seen, killed = killed_at_random(stage, tmp_path, 8, SEED)
-    assert sum(seen.values()) == 8
-    assert killed >= 4
+    assert sum(seen.values()) >= killed == 8
 
 
 @pytest.mark.long
 def test_killed_at_a_hundred_random_instants(stage: Stage, tmp_path: Path) -> None:
     seen, killed = killed_at_random(stage, tmp_path, 100, SEED + 1)
-    assert sum(seen.values()) == 100
-    assert killed >= 60
+    assert sum(seen.values()) >= killed == 100
 
 
 def test_killed_after_some_files_it_writes(stage: Stage, tmp_path: Path) -> None:

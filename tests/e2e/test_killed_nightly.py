@@ -96,16 +96,14 @@ def _differs_by_its_nature(name: str) -> bool:
 
 def test_killed_at_random_instants(stage: Stage, tmp_path: Path) -> None:
     seen, killed = killed_at_random(stage, tmp_path, 32, SEED)
-    assert sum(seen.values()) == 32
-    assert killed >= 20
+    assert sum(seen.values()) >= killed == 32
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(10))
 def test_killed_at_three_hundred_random_instants(stage: Stage, tmp_path: Path, part: int) -> None:
     seen, killed = killed_at_random(stage, tmp_path, 30, SEED + 100 + part)
-    assert sum(seen.values()) == 30
-    assert killed >= 18
+    assert sum(seen.values()) >= killed == 30
 
 
 def _some(stage: Stage) -> list[str]:
