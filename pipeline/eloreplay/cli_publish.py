@@ -16,7 +16,7 @@ from eloreplay.options import EXISTING, console_mode, memory_size, output_option
     "  eloreplay publish out/sample --to postgresql://db.example/site --dry-run"
 )
 @click.argument("folder", type=EXISTING, metavar="DIR")
-@click.option("--to", required=True, metavar="WHERE", help="postgresql://host/database or FILE.duckdb.")
+@click.option("--to", required=True, metavar="WHERE", help="postgresql://host/database, s3://bucket/prefix or FILE.duckdb.")
 @click.option("--schema", metavar="NAME", help="Schema of PostgreSQL; eloreplay unless given.")
 @click.option("--everything", is_flag=True, help="Send all of it, also what is there already.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
@@ -24,7 +24,8 @@ from eloreplay.options import EXISTING, console_mode, memory_size, output_option
 def publish(folder: Path, to: str, **options: Any) -> None:
     """Send what is published in DIR to where its readers are, in one step: they see the run before or this one, never a mixture.
 
-    Who connects to PostgreSQL is said by libpq's own means: PGUSER, PGPASSWORD, PGSERVICE, ~/.pgpass. No password is ever shown.
+    Credentials come from the environment: for PostgreSQL by libpq's own means (PGUSER, PGPASSWORD, PGSERVICE, ~/.pgpass), for
+    objects by AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL and the like. No password is ever shown.
     """
     from eloreplay.console import Console
     from eloreplay.send import SendOptions, send

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eloreplay import calibration
+from eloreplay import calibration, objects
 from eloreplay.changes import Before, write_changes
 from eloreplay.chunks import FOLD, Chunk, Fold
 from eloreplay.columns import ColumnMapping
@@ -209,7 +209,7 @@ def input_options(inputs: Inputs) -> dict[str, Any]:
     """What was read, for the manifest: paths are absolute, so that a later run can start from any folder."""
 
     def absolute(path: str | None) -> str | None:
-        return None if path is None else os.path.abspath(path)
+        return None if path is None else objects.absolute(path)
 
     return {
         "games": [inputs.shown.get(path, path) for path in inputs.games],

@@ -106,6 +106,8 @@ def send(root: Path, target: Target, options: SendOptions, progress: Progress, n
     started = time.perf_counter()
     if target.kind == "postgres":
         report = _to_postgres(root, target, options, progress, note)
+    elif target.kind == "s3":
+        report = _to_s3(root, target, options, progress, note)
     else:
         report = _to_duckdb(root, target, options, progress)
     report.seconds = round(time.perf_counter() - started, 3)
@@ -158,6 +160,34 @@ def _to_duckdb(root: Path, target: Target, options: SendOptions, progress: Progr
             report.rows[part.table] = report.rows.get(part.table, 0) + part.rows
         if not options.dry_run:
             send_duckdb.write(path, files, progress, options.threads, options.memory_limit)
+    return report
+
+
+def _to_s3(root: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
+    from eloreplay import send_s3
+
+    with reading(root) as run:
+        files = _files(root, run, progress)
+        place = send_s3.Place(target.where)
+        there = send_s3.what_is_there(place)
+        report = Report(place.shown, files.name, None if there is None else str(there["run"]), options.dry_run)
+        chunks = len(files.of(TIMELINE))
+        if not options.everything and there is not None and there["folder"] == send_s3.folder_of(files):
+            report.unchanged = chunks
+            return report
+        if options.dry_run:
+            known = {} if options.everything else send_s3.known_parts(there)
+            sent = [part for part in files.parts if part.sha256 not in known]
+        else:
+            sent = send_s3.send(place, files, there, progress, options.everything)
+            try:
+                send_s3.drop_old(place, there, files)
+            except EnvironmentFault as error:
+                note(f"published, but an old run could not be removed: {error}")
+    for part in sent:
+        report.rows[part.table] = report.rows.get(part.table, 0) + part.rows
+    report.chunks = sum(part.table == TIMELINE for part in sent)
+    report.unchanged = chunks - report.chunks
     return report
 
 

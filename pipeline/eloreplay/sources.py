@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eloreplay.errors import EnvironmentFault, InputRefused
+from eloreplay.objects import fetch, is_object
 
 #: The file that says that a folder is one of our output folders.
 OUTPUT_MARKER = "eloreplay.json"
@@ -47,6 +48,7 @@ class Source:
 def find_sources(arguments: Iterable[str], what: str, known: Mapping[Path, Source] | None = None) -> list[Source]:
     """The files behind files, folders (`**/*.parquet`) and wildcards, each once, in the order of their paths.
 
+    Names that start with `s3://` mean objects, of which there are local copies then; see `objects`.
     A file in `known` that nobody has touched since is taken from there: its footer is not read again.
     In folders, names that start with `.` or `_` and output folders of ours are skipped; no column is taken from a folder's name.
 
@@ -56,7 +58,12 @@ def find_sources(arguments: Iterable[str], what: str, known: Mapping[Path, Sourc
     """
     found: dict[Path, str] = {}
     arguments = list(arguments)
+    objects = [argument for argument in arguments if is_object(argument)]
+    if objects:
+        found |= fetch(objects)
     for argument in arguments:
+        if is_object(argument):
+            continue
         matches = _expand(argument)
         if not matches:
             reason = "holds no .parquet file" if os.path.isdir(argument) else "no such file, folder or match"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eloreplay import objects
 from eloreplay.again import OLD_FOLDER, inputs_of, options_of, ruleset_of
 from eloreplay.backfill import at_work
 from eloreplay.chunks import Fold, read_fold
@@ -85,7 +86,7 @@ def _answer(
             raise UsageFault(f"--to {target}: holds real runs; a what-if needs a folder of its own")
         try:
             tables = {"void": question.void, "exclude_players": question.excluded}
-            more = {"what_if": {name: None if path is None else str(Path(path).absolute()) for name, path in tables.items()}}
+            more = {"what_if": {name: None if path is None else objects.absolute(str(path)) for name, path in tables.items()}}
             change = _read(folder, question, before, manifest)
             made, run = go_on(folder, before, manifest, change, "what-if", more, threads, memory_limit, report, note, keep=1)
             return run, made
