@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import pickle
 import platform
@@ -34,6 +35,8 @@ CONNECT_S, WORKERS_S = 10, 30
 #: Tasks that are handed out before the result of the first is taken, for each one that can be worked on: the next is waiting when
 #: one ends, and what lies finished on the disk stays bounded.
 AHEAD = 2
+#: Loggers of Dask that show tracebacks when a scheduler ends or does not answer.
+_LOGGERS = ("distributed.client", "distributed.utils", "distributed.core", "distributed.comm")
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,11 @@ def team(workers: Workers, threads: int) -> Iterator[Team]:
 def _client(address: str, stack: contextlib.ExitStack) -> tuple[Any, int]:
     """A client of the scheduler, and how many tasks its workers do at once."""
     distributed = importlib.import_module("distributed")
+    # What goes wrong is said by the error that comes of it.
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
     try:
         client = stack.enter_context(distributed.Client(address, timeout=CONNECT_S, set_as_default=False, name="eloreplay"))
     except (OSError, ValueError, TypeError) as error:
