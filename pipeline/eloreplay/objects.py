@@ -242,7 +242,9 @@ def _says(storage: Any, key: str) -> dict[str, Any]:
     """What tells this version of the object from another."""
     with failures(SCHEME + key), storage.open_input_file(key) as stream:
         found = {str(name): bytes(value).decode("utf-8", "replace") for name, value in stream.metadata().items()}
-        return {"key": key, "size": stream.size(), "etag": found.get("ETag"), "modified": found.get("Last-Modified")}
+        # A storage without ETags has the moment alone.
+        version = {"etag": found["ETag"]} if found.get("ETag") else {"modified": found.get("Last-Modified")}
+        return {"key": key, "size": stream.size(), **version}
 
 
 def _download(storage: Any, key: str, part: Any) -> None:

@@ -123,7 +123,7 @@ def _to_postgres(root: Path, target: Target, options: SendOptions, progress: Pro
     # The lock comes first: who has waited sends the run that is in force then, and never an older one over a newer.
     with send_postgres.connected(target, schema) as postgres:
         if not options.dry_run:
-            send_postgres.lock(postgres)
+            send_postgres.lock(postgres, note)
         with reading(root) as run:
             files = _files(root, run, progress)
             sent = send_postgres.send(postgres, files, progress, everything=options.everything, dry_run=options.dry_run)

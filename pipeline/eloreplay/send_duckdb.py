@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,8 +76,10 @@ def write(path: Path, files: RunFiles, progress: Progress, threads: int, memory_
         EnvironmentFault: disk, permission, memory.
     """
     beside = path.absolute().parent / f".{path.name}-{os.getpid()}"
-    for leftover in path.absolute().parent.glob(f".{_literal(path.name)}-*"):
-        _remove(leftover)
+    # Of a publish that was killed; nobody else is at work here.
+    for leftover in path.absolute().parent.iterdir():
+        if re.fullmatch(rf"\.{re.escape(path.name)}-[0-9]+", leftover.name):
+            _remove(leftover)
     try:
         rows = _fill(beside, files, progress, threads, memory_limit)
         sync_folder(beside)
@@ -136,7 +139,3 @@ def _remove(path: Path) -> None:
             name.unlink()
     with contextlib.suppress(OSError):
         path.with_name(path.name + ".tmp").rmdir()
-
-
-def _literal(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

@@ -11,7 +11,7 @@ and rights given on the tables would go with them. Only tables whose columns hav
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,8 +110,20 @@ class Postgres:
             cursor.adbc_ingest(table, reader, mode="append", db_schema_name=self.schema)
 
     def commit(self) -> None:
-        """End the transaction: from here on readers see the run."""
-        self._connection.commit()
+        """End the transaction: from here on readers see the run.
+
+        Raises:
+            EnvironmentFault: the connection broke at that moment, so that nobody here knows whether it ended well.
+        """
+        import adbc_driver_manager
+
+        try:
+            self._connection.commit()
+        except adbc_driver_manager.Error:
+            raise EnvironmentFault(
+                f"the connection broke at the commit: {RUN} in schema {self.schema!r} says which run is there, whole in either "
+                "case; publish once more"
+            ) from None
 
 
 @contextlib.contextmanager
@@ -141,16 +153,22 @@ def connected(target: Target, schema: str) -> Iterator[Postgres]:
             with contextlib.suppress(adbc_driver_manager.Error):
                 connection.rollback()
     except (adbc_driver_manager.Error, pa.ArrowException) as error:
+        if getattr(error, "status_code", None) == adbc_driver_manager.AdbcStatusCode.CANCELLED and "timeout" not in str(error):
+            # The driver takes a Ctrl-C during a statement for itself and has the server end the statement.
+            raise KeyboardInterrupt from None
         raise EnvironmentFault(f"{target.shown}: {target.clean(error)}; what was published there is as it was") from None
     finally:
         with contextlib.suppress(adbc_driver_manager.Error):
             connection.close()
 
 
-def lock(postgres: Postgres) -> None:
+def lock(postgres: Postgres, note: Callable[[str], None]) -> None:
     """Wait until nobody else sends into this schema; the lock ends with the transaction, however that ends."""
+    key = "hashtextextended('eloreplay publish ' || $1::text, 0)"
     postgres.execute("set transaction isolation level read committed")
-    postgres.rows("select pg_advisory_xact_lock(hashtextextended('eloreplay publish ' || $1::text, 0))::text", (postgres.schema,))
+    if not postgres.rows(f"select pg_try_advisory_xact_lock({key})", (postgres.schema,))[0][0]:
+        note("another publish into this schema is at work; this one waits for its end")
+        postgres.rows(f"select pg_advisory_xact_lock({key})::text", (postgres.schema,))
 
 
 def what_is_there(postgres: Postgres) -> dict[str, list[tuple[str, str]]]:

@@ -49,7 +49,7 @@ class Place:
     def write(self, name: str, content: bytes) -> None:
         """Put a small object in its place, by one request."""
         with failures(f"{self.shown}/{name}"):
-            # On a failure the stream is left as it is: closing it would complete the object.
+            # It is one request, made by `close`: the object is the old one until then and the new one from then on.
             stream = self._storage.open_output_stream(f"{self.prefix}/{name}")
             stream.write(content)
             stream.close()
@@ -64,7 +64,7 @@ class Place:
         return {info.path[len(base) + 1 :]: info.size for info in infos if info.type == fs.FileType.File}
 
     def upload(self, path: Path, name: str) -> None:
-        """Send a file; the object is there when it is whole, and not before."""
+        """Send a file. Until it has been closed there is no object; should a failure leave a part as one, its size tells."""
         with failures(f"{self.shown}/{name}"), path.open("rb") as source:
             stream = self._storage.open_output_stream(f"{self.prefix}/{name}")
             while block := source.read(BLOCK_BYTES):

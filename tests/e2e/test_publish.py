@@ -316,17 +316,17 @@ def test_until_the_commit_readers_get_the_old_run_at_once(
 # ---------------------------------------------------------------- killed, at once, refused
 
 
-def killed(root: Path, to: str, when: Callable[[dict[str, Any]], bool]) -> None:
-    """Run the command in a process of its own and kill it as soon as it says what `when` waits for."""
+def killed(root: Path, to: str, when: Callable[[dict[str, Any]], bool], how: signal.Signals = signal.SIGKILL) -> int:
+    """Run the command in a process of its own and kill it as soon as it says what `when` waits for; returns how it ended."""
     words = [sys.executable, "-m", "eloreplay", "publish", str(root), "--to", to, "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if when(json.loads(line)):
-                process.send_signal(signal.SIGKILL)
+                process.send_signal(how)
                 break
         process.stdout.read()
-    assert process.returncode == -signal.SIGKILL
+    return process.returncode
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["the first time", "over an old run"])
@@ -342,13 +342,75 @@ def test_a_killed_publish_leaves_the_old_tables(server: Cluster, database: str, 
         "half": lambda line: line.get("step") == "sending" and line["done"] > rows // 2,
         "indexes": lambda line: line.get("step") == "indexes",
     }
-    killed(tmp_path / "out", to, found[step])
+    assert killed(tmp_path / "out", to, found[step]) == -signal.SIGKILL
     if first:
         assert server.value("select count(*) from pg_namespace where nspname = 'eloreplay'", database) == 0
     else:
         assert_holds(server, database, tmp_path / "out" / "runs" / "000001")
     assert publish(tmp_path / "out", to)["rows"]["timeline"] == rows
     assert server.value("select max(rule_version) || count(*) from eloreplay.timeline", database) == f"2{rows}"
+
+
+def test_an_interrupted_publish_says_so(server: Cluster, database: str, tmp_path: Path) -> None:
+    to = address(server, database)
+    made_up_run(tmp_path / "out", 1, 3000)
+    publish(tmp_path / "out", to)
+    made_up_run(tmp_path / "out", 2, 200_000)
+    assert killed(tmp_path / "out", to, lambda line: line.get("step") == "sending", signal.SIGINT) == 130
+    assert_holds(server, database, tmp_path / "out" / "runs" / "000001")
+
+
+@pytest.mark.parametrize("moment", ["_put_in_place", "commit"])
+def test_a_connection_that_breaks(
+    server: Cluster, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    made_up_run(tmp_path / "out", 1, 3000)
+    publish(tmp_path / "out", address(server, database))
+    made_up_run(tmp_path / "out", 2, 4000)
+    place: Any = send_postgres if moment == "_put_in_place" else send_postgres.Postgres
+    real = getattr(place, moment)
+
+    def cut(*arguments: Any) -> Any:
+        asked = "select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity where pid <> pg_backend_pid() and datname = 'postgres'"
+        assert server.value(asked) == 1
+        return real(*arguments)
+
+    monkeypatch.setattr(place, moment, cut)
+    code, out, err = call("publish", tmp_path / "out", "--to", address(server, database))
+    assert (code, out) == (1, "")
+    assert ("as it was" if moment == "_put_in_place" else "the connection broke at the commit") in err
+    assert_holds(server, database, tmp_path / "out" / "runs" / "000001")
+
+
+def test_somebodys_view_is_never_dropped(server: Cluster, database: str, run_backfill: support.Backfill) -> None:
+    out = run_backfill(games(40)).ok()
+    other = run_backfill(games(50), "--pool", "ladder").ok()
+    publish(out.folder, address(server, database))
+    with server.connect(database) as connection, connection.cursor() as cursor:
+        cursor.execute("create schema site")
+        cursor.execute("create view site.mine as select count(*) as n from eloreplay.timeline")
+        cursor.execute("create role dashboard")
+        cursor.execute("grant usage on schema eloreplay to dashboard")
+        cursor.execute("grant select on all tables in schema eloreplay to dashboard")
+        connection.commit()
+    try:
+        code, _, err = call("publish", other.folder, "--to", address(server, database))
+        assert code == 1
+        assert "depend on it" in err
+        assert_holds(server, database, out.current)
+        # The columns are the same: view and rights stay.
+        assert publish(run_backfill(games(45)).ok().folder, address(server, database))["rows"]["timeline"] == 45
+        with server.connect(database) as connection, connection.cursor() as cursor:
+            cursor.execute("select n from site.mine")
+            assert cursor.fetchall() == [(45,)]
+            cursor.execute("set role dashboard")
+            cursor.execute("select count(*) from eloreplay.player_timeline")
+            assert cursor.fetchall() == [(90,)]
+    finally:
+        with server.connect(database) as connection, connection.cursor() as cursor:
+            cursor.execute("drop owned by dashboard")
+            cursor.execute("drop role dashboard")
+            connection.commit()
 
 
 def test_two_at_once_come_one_after_the_other(server: Cluster, database: str, tmp_path: Path) -> None:
@@ -367,7 +429,7 @@ def test_who_waits_for_the_lock_sends_what_is_in_force_then(server: Cluster, dat
     made_up_run(tmp_path / "out", 1, 2000)
     done: list[dict[str, Any]] = []
     with server.connect(database) as connection:
-        send_postgres.lock(send_postgres.Postgres(connection, "eloreplay"))
+        send_postgres.lock(send_postgres.Postgres(connection, "eloreplay"), print)
         waiting = threading.Thread(target=lambda: done.append(json.loads(run_apart(tmp_path / "out", address(server, database)))))
         waiting.start()
         asked = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
@@ -376,6 +438,7 @@ def test_who_waits_for_the_lock_sends_what_is_in_force_then(server: Cluster, dat
             time.sleep(0.02)
         made_up_run(tmp_path / "out", 2, 2500)
     waiting.join()
+    assert done[0]["run_before"] is None
     assert (done[0]["run"], done[0]["rows"]["timeline"]) == ("000002", 2500)
 
 
@@ -596,7 +659,7 @@ def test_a_killed_duckdb_file_is_as_it_was(tmp_path: Path, step: str) -> None:
     publish(tmp_path / "out", str(path))
     before = path.read_bytes()
     made_up_run(tmp_path / "out", 2, 200_000)
-    killed(tmp_path / "out", str(path), lambda line: line.get("step") == step)
+    assert killed(tmp_path / "out", str(path), lambda line: line.get("step") == step) == -signal.SIGKILL
     assert path.read_bytes() == before
     publish(tmp_path / "out", str(path))
     assert in_duckdb(path, "select max(rule_version) from timeline").item() == "2"
