@@ -51,9 +51,10 @@ def player(folder: Path, player_id: str, pool: str | None, games: int, chart: Pa
     from eloreplay.player import player as run
     from eloreplay.player_chart import chart_format, write_chart
     from eloreplay.player_page import player_text
+    from eloreplay.targets import PICTURES, insist_target
 
     if chart is not None:
-        chart_format(chart)
+        insist_target("--chart", chart, *PICTURES[chart_format(chart)])
     found, history = run(output_folder(folder), player_id, pool, games)
     click.echo(as_json_text(found) if as_json else harmless(player_text(found)))
     if chart is not None:

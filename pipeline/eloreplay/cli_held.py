@@ -32,7 +32,11 @@ def diff(first: str, second: str, **options: Any) -> None:
     from eloreplay.diff import diff as run
     from eloreplay.diff_page import page
     from eloreplay.study_folder import write_table
+    from eloreplay.targets import insist_target, is_moves
 
+    target: Path | None = options["to"]
+    if target is not None:
+        insist_target("--to", target, "a table of eloreplay diff", is_moves)
     settings = DiffOptions(
         movers=options["movers"],
         threads=options["threads"] or os.cpu_count() or 1,
@@ -40,7 +44,6 @@ def diff(first: str, second: str, **options: Any) -> None:
     )
     with Console(console_mode(options)) as console:
         result = run(first, second, settings, console.report)
-        target: Path | None = options["to"]
         if target is not None:
             write_table(result.players.to_arrow(), target)
         if console.mode == "json":

@@ -27,6 +27,7 @@ from eloreplay.report_sweep import sweep_page
 from eloreplay.report_terms import terms_section
 from eloreplay.report_trust import about, quality_section, tiles, trust_section
 from eloreplay.sources import OUTPUT_MARKER
+from eloreplay.targets import insist_pictures, insist_target, is_page
 
 NAME = "report.html"
 INSTALL = "pip install 'eloreplay[report]'"
@@ -179,20 +180,23 @@ def remake(path: Path, to: Path | None, names: Path | None, figures: Path | None
         kind: of the pictures, `svg` or `png`.
 
     Raises:
-        UsageFault: no folder of ours, names that cannot be read, a target that is a folder, the extra is not installed.
+        UsageFault: no folder of ours, names that cannot be read, a target that must not be written (see `targets`), or the extra is
+            not installed.
         EnvironmentFault: a table is gone or damaged; disk, permission.
     """
     if not has_extra():
         raise UsageFault(f"a page needs jinja2: {INSTALL}")
     known = None if names is None else read_names(names)
+    if to is not None:
+        insist_target("--to", to, "a page", is_page, folder_of(path) / NAME)
+    if figures is not None:
+        insist_pictures("--figures", figures, kind, ())
     folder, page = load_page(path, known)
+    if figures is not None:
+        insist_pictures("--figures", figures, kind, [name for name, _ in page.charts()])
     target = folder / NAME if to is None else to
-    if target.is_dir():
-        raise UsageFault(f"--to {target}: is a folder; name a file in it, such as {target / NAME}")
     try:
         put(target, html(page))
-    except FileNotFoundError:
-        raise UsageFault(f"--to {target}: there is no folder {target.parent}") from None
     except OSError as error:
         raise EnvironmentFault(f"{target}: cannot be written: {error.strerror or error}") from None
     said = [f"{page.title}: {target} ({target.stat().st_size / 1000:,.0f} kB)"]

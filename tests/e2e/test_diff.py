@@ -34,6 +34,7 @@ def test_two_rule_sets_over_the_same_games(run_backfill: Backfill, tmp_path: Pat
     rows = history()
     one = run_backfill(rows, rules=own_rules(tmp_path / "one.toml", k=32)).ok()
     two = run_backfill(rows, rules=own_rules(tmp_path / "two.toml", k=16, integer=False)).ok()
+    (tmp_path / "to").mkdir()
     found = as_json(one.folder, two.folder, "--to", tmp_path / "to" / "moves.parquet")
     assert found["games"] == {"a": 9, "b": 9, "only_a": 0, "only_b": 0, "differing": 9, "moved_otherwise": 9}
     moves = pl.read_parquet(tmp_path / "to" / "moves.parquet")
@@ -90,7 +91,42 @@ def test_the_same_run_and_names_that_are_none(run_backfill: Backfill, tmp_path: 
         refused = diff(*wrong)
         assert refused.code == 2
         assert words in refused.stderr
-    assert diff(out, out, "--to", tmp_path).code == 2
+
+
+def test_a_table_takes_the_place_of_nothing_else(run_backfill: Backfill, tmp_path: Path) -> None:
+    out = run_backfill(history()).ok().folder
+    players = out / "current" / "players.parquet"
+    before = players.read_bytes()
+    (tmp_path / "README.md").write_text("# Mine\n", encoding="utf-8")
+    (tmp_path / "copy.parquet").write_bytes(before)
+    (tmp_path / "link.parquet").symlink_to(players)
+    (tmp_path / "ring.parquet").symlink_to(tmp_path / "ring.parquet")
+    for target, words in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "none" / "d.parquet", "there is no folder"),
+        (players, "lies in the output folder"),
+        (out / "d.parquet", "lies in the output folder"),
+        (out / "studies", "lies in the output folder"),
+        (tmp_path / "link.parquet", "lies in the output folder"),
+        (tmp_path / "README.md", "is there and is not a table of eloreplay diff"),
+        (tmp_path / "copy.parquet", "is there and is not a table of eloreplay diff"),
+        (Path("/dev/null"), "is there and is not a table of eloreplay diff"),
+    ):
+        refused = diff(out, out, "--to", target)
+        assert (refused.code, refused.stdout) == (2, "")
+        assert f"--to {target}: {words}" in refused.stderr
+    refused = diff(out, out, "--to", tmp_path / "ring.parquet")
+    assert (refused.code, refused.stdout) == (1, "")
+    assert "cannot be written" in refused.stderr
+    assert not (tmp_path / "none").exists()
+    assert players.read_bytes() == before == (tmp_path / "copy.parquet").read_bytes()
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "# Mine\n"
+    # What may be written: a new file, an earlier table, an empty file, and a study's place.
+    (out / "studies").mkdir()
+    (tmp_path / "empty.parquet").touch()
+    for target in (tmp_path / "new.parquet", tmp_path / "new.parquet", tmp_path / "empty.parquet", out / "studies" / "d.parquet"):
+        diff(out, out, "--to", target).ok()
+        assert pl.read_parquet(target).height == 4
 
 
 def test_ladders_are_compared_each(run_backfill: Backfill, tmp_path: Path) -> None:

@@ -269,7 +269,23 @@ def test_charts(hostile: Path, tmp_path: Path) -> None:
     assert {part.split('"')[0] for part in page.split('"http')[1:]} <= {"://www.w3.org/2000/svg", "://www.w3.org/1999/xlink"}
     said = call("player", hostile, "idle", "--chart", tmp_path / "idle.svg")
     assert (said.code, "has no game that could be shown" in said.stderr) == (2, True)
-    assert call("player", hostile, "b", "--chart", tmp_path / "nowhere" / "x.svg").code == 1
+    run = hostile / "current"
+    (tmp_path / "mine.html").write_text("mine", encoding="utf-8")
+    (tmp_path / "mine.svg").mkdir()
+    for target, words in (
+        (tmp_path / "nowhere" / "x.svg", "there is no folder"),
+        (tmp_path / "mine.html", "is there and is not a page"),
+        (tmp_path / "mine.svg", "is a folder"),
+        (run / "x.png", "lies in the output folder"),
+        (run / "report.html", "lies in the output folder"),
+    ):
+        said = call("player", hostile, "b", "--chart", target)
+        assert (said.code, said.stdout) == (2, "")
+        assert f"--chart {target}: {words}" in said.stderr
+    (hostile / "studies").mkdir()
+    call("player", hostile, "b", "--chart", hostile / "studies" / "b.svg").ok()
+    for kind in ("svg", "html", "png"):
+        call("player", hostile, "b", "--chart", tmp_path / f"x.{kind}").ok()
 
 
 def test_a_chart_of_another_kind_or_without_the_libraries(hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

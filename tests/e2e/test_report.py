@@ -260,6 +260,39 @@ def test_what_is_no_folder_of_ours_has_no_page(site: Site, tmp_path: Path) -> No
 
 
 def test_a_damaged_table_is_named(tmp_path: Path, run_backfill: Backfill) -> None:
+def test_a_page_or_picture_takes_the_place_of_nothing_else(site: Site, tmp_path: Path) -> None:
+    run = site["one"]
+    root = run.parents[1]
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    (tmp_path / "README.md").write_text("# Mine\n", encoding="utf-8")
+    (tmp_path / "link.html").symlink_to(root / "current" / "players.parquet")
+    for target, words in (
+        (root / "current" / "players.parquet", "lies in the output folder"),
+        (root / "page.html", "lies in the output folder"),
+        (tmp_path / "link.html", "lies in the output folder"),
+        (tmp_path / "README.md", "is there and is not a page"),
+    ):
+        code, said, err = call("report", root, "--to", target)
+        assert (code, said) == (2, "")
+        assert f"--to {target}: {words}" in err
+    for folder in (root, run, root / "current" / "pictures"):
+        code, said, err = call("report", root, "--to", tmp_path / "page.html", "--figures", folder)
+        assert (code, said) == (2, "")
+        assert f"--figures {folder}: lies in the output folder" in err
+    _, page = report.load_page(run)
+    name = next(iter(page.charts()))[0]
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / f"{name}.svg").write_text("mine", encoding="utf-8")
+    code, said, err = call("report", root, "--to", tmp_path / "page.html", "--figures", tmp_path / "figures")
+    assert (code, said, "is there and is not an SVG picture" in err) == (2, "", True)
+    assert not (tmp_path / "page.html").exists()
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "# Mine\n"
+    # Its own page is made again, by whatever name, and an earlier page elsewhere is replaced.
+    for target in (root / "current" / "report.html", tmp_path / "page.html", tmp_path / "page.html"):
+        assert call("report", root, "--to", target, "--quiet") == (0, "", "")
+
+
     out = run_backfill([game(1, "2026-03-01", "a", "b")]).ok()
     (out.current / "summary.parquet").write_bytes(b"PAR1")
     code, _, err = call("report", out.folder)
