@@ -259,7 +259,6 @@ def test_what_is_no_folder_of_ours_has_no_page(site: Site, tmp_path: Path) -> No
     assert (code, "there is no folder" in err) == (2, True)
 
 
-def test_a_damaged_table_is_named(tmp_path: Path, run_backfill: Backfill) -> None:
 def test_a_page_or_picture_takes_the_place_of_nothing_else(site: Site, tmp_path: Path) -> None:
     run = site["one"]
     root = run.parents[1]
@@ -293,6 +292,7 @@ def test_a_page_or_picture_takes_the_place_of_nothing_else(site: Site, tmp_path:
         assert call("report", root, "--to", target, "--quiet") == (0, "", "")
 
 
+def test_a_damaged_table_is_named(tmp_path: Path, run_backfill: Backfill) -> None:
     out = run_backfill([game(1, "2026-03-01", "a", "b")]).ok()
     (out.current / "summary.parquet").write_bytes(b"PAR1")
     code, _, err = call("report", out.folder)
