@@ -22,7 +22,7 @@ from eloreplay.again import OLD_FOLDER, ruleset_of
 from eloreplay.chunks import FOLD, Chunk, Fold, read_fold
 from eloreplay.errors import UsageFault
 from eloreplay.publish import read_manifest
-from eloreplay.published import published_run
+from eloreplay.published import chosen
 from eloreplay.queries import DEFAULT_MEMORY, Database, quote
 from eloreplay.rowstore import chunks_with, files_sql, key_check
 from eloreplay.rules import Ruleset
@@ -120,13 +120,13 @@ class Asked:
 
 @contextlib.contextmanager
 def asked_run(root: Path, threads: int | None = None, memory_limit: str = DEFAULT_MEMORY) -> Iterator[Asked]:
-    """The published run of an output folder, opened for the length of the block.
+    """The run that `root` means (see `published.chosen`), opened for the length of the block.
 
     Raises:
         UsageFault: not our folder, nothing published, or a run that keeps no chunks.
         EnvironmentFault: the run cannot be read.
     """
-    run = published_run(root)
+    root, run = chosen(root)
     with tempfile.TemporaryDirectory(prefix="eloreplay-") as spill:
         database = Database(None, threads=threads or os.cpu_count() or 1, memory_limit=memory_limit, spill=Path(spill))
         try:

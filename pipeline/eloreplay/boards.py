@@ -22,8 +22,8 @@ from eloreplay.console import printable
 from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.instants import parse_us, show_us
 from eloreplay.publish import read_manifest
-from eloreplay.published import kept_runs, published_run, published_us
-from eloreplay.store import sync_folder
+from eloreplay.published import chosen, kept_runs, published_us
+from eloreplay.store import current_run, sync_folder
 from eloreplay.tables import INSTANT, read_parquet
 
 BOARDS = "boards"
@@ -100,9 +100,11 @@ def board(root: Path, until_us: int | None = None) -> dict[str, Any]:
         UsageFault: nothing was published by then.
         EnvironmentFault: the board cannot be read.
     """
-    current = published_run(root)
-    path, about = current / "leaderboard.parquet", _about(current)
+    root, run = chosen(root)
+    path, about = run / "leaderboard.parquet", _about(run)
     if until_us is not None:
+        if run != current_run(root):
+            raise UsageFault(f"--published-on goes with the folder itself ({root}), not with one run of it ({run.name})")
         found = board_until(root, until_us)
         if found is None:
             first = min((about["published_at"] for about in _all_boards(root).values()), default=None, key=parse_us)

@@ -19,7 +19,7 @@ from eloreplay.errors import EnvironmentFault, UsageFault
 from eloreplay.games import Report
 from eloreplay.month_study import show_timeline
 from eloreplay.publish import read_manifest, versions, write_manifest
-from eloreplay.published import published_run
+from eloreplay.published import chosen
 from eloreplay.queries import DEFAULT_MEMORY, Database, sql_text
 from eloreplay.report import NAME as PAGE
 from eloreplay.report import write_page
@@ -99,7 +99,7 @@ def calibrate(
         EnvironmentFault: disk, memory; the run cannot be read.
     """
     started = time.perf_counter()
-    run = published_run(root)
+    root, run = chosen(root)
     source = read_manifest(run)
     try:
         ruleset = ruleset_from_dict(source["rules"]["content"], str(run / MANIFEST))

@@ -69,6 +69,7 @@ def reconcile(folder: Path, live: str, **options: Any) -> None:
     Example: eloreplay reconcile out/sample live.parquet
     """
     from eloreplay.console import Console
+    from eloreplay.published import chosen
     from eloreplay.reconcile import ReconcileOptions
     from eloreplay.reconcile import reconcile as run
     from eloreplay.reconcile_page import page
@@ -84,7 +85,7 @@ def reconcile(folder: Path, live: str, **options: Any) -> None:
         if console.mode == "json":
             console.line({"done": True, "folder": str(result.folder), **result.found})
         else:
-            console.text(page(result.found, options["to"] or folder / "studies" / "reconcile"))
+            console.text(page(result.found, options["to"] or chosen(folder)[0] / "studies" / "reconcile"))
 
 
 @click.command(

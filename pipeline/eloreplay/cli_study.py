@@ -34,6 +34,7 @@ def calibrate(folder: Path, **options: Any) -> None:
     from eloreplay.calibrate import StudyOptions, parse_slices
     from eloreplay.calibrate import calibrate as run
     from eloreplay.console import Console
+    from eloreplay.published import chosen
     from eloreplay.study_page import page
 
     settings = StudyOptions(
@@ -50,4 +51,4 @@ def calibrate(folder: Path, **options: Any) -> None:
             if console.mode == "json":
                 console.line({"done": True, "folder": str(result.folder), **result.manifest})
             else:
-                console.text(page(options["to"] or folder / "studies" / "calibrate", result))
+                console.text(page(options["to"] or chosen(folder)[0] / "studies" / "calibrate", result))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from eloreplay.errors import UsageFault
 from eloreplay.instants import parse_us
 from eloreplay.sources import OUTPUT_MARKER
-from eloreplay.store import current_run
+from eloreplay.store import current_run, reading
 
 RUN_NAME = re.compile(r"[0-9]{6,}")
 
@@ -56,25 +57,54 @@ def published_us(run: Path, manifest: dict[str, Any]) -> int:
 
 
 def named_run(name: str) -> Path:
-    """The run that a command line means: `DIR` (what is published there), `DIR@41` or `DIR/runs/000041`.
+    """The run that a command line means; see `chosen`."""
+    return chosen(name)[1]
+
+
+def chosen(name: str | Path) -> tuple[Path, Path]:
+    """The output folder and the run of it that a command line means, for every command that reads one run.
+
+    `DIR` and `DIR/current` are what is published there, `DIR@41` and `DIR/runs/000041` a run that is kept.
+
+    Returns:
+        The output folder and the run's folder. A run's folder that was copied away from its own is its own output folder.
 
     Raises:
         UsageFault: there is no such run.
     """
+    name = str(name)
     path = Path(name)
     if (path / OUTPUT_MARKER).is_file():
-        return published_run(path)
+        return path, published_run(path)
+    if path.name == "current" and (path.parent / OUTPUT_MARKER).is_file():
+        return path.parent, published_run(path.parent)
+    if path.name == "current" and (path / "manifest.json").is_file():
+        path = path.resolve()
     if RUN_NAME.fullmatch(path.name) and (path / "manifest.json").is_file():
-        return path
+        home = path.parent.parent
+        return (home if path.parent.name == "runs" and (home / OUTPUT_MARKER).is_file() else path), path
     root, at, number = name.rpartition("@")
     if at and number.isascii() and number.isdecimal():
         insist_ours(Path(root))
-        kept = {int(run.name): run for run in kept_runs(Path(root))}
-        if int(number) in kept:
-            return kept[int(number)]
-        listed = ", ".join(run.name for run in kept.values()) or "none"
-        raise UsageFault(f"{root}: run {number} is not kept; kept are {listed}")
-    if path.name == "current" and (path / "manifest.json").is_file():
-        return path.resolve()
+        return Path(root), _kept_run(Path(root), int(number))
+    if path.parent.name == "runs" and RUN_NAME.fullmatch(path.name) and (path.parent.parent / OUTPUT_MARKER).is_file():
+        return path.parent.parent, _kept_run(path.parent.parent, int(path.name))
     insist_ours(path)
-    return published_run(path)
+    return path, published_run(path)
+
+
+def _kept_run(root: Path, number: int) -> Path:
+    kept = {int(run.name): run for run in kept_runs(root)}
+    if number in kept:
+        return kept[number]
+    listed = ", ".join(run.name for run in kept.values()) or "none"
+    raise UsageFault(f"{root}: run {number} is not kept; kept are {listed}")
+
+
+@contextlib.contextmanager
+def chosen_reading(name: str | Path) -> Iterator[tuple[Path, Path]]:
+    """As `chosen`, and the run is kept from being dropped for the length of the block."""
+    root, run = chosen(name)
+    with reading(root, None if run == current_run(root) else run) as held:
+        assert held is not None
+        yield root, held

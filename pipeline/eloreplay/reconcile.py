@@ -25,11 +25,11 @@ from eloreplay.games import Report
 from eloreplay.instants import show_us
 from eloreplay.live_ratings import read_live
 from eloreplay.publish import read_manifest, versions, write_manifest
-from eloreplay.published import published_run
+from eloreplay.published import chosen_reading
 from eloreplay.queries import DEFAULT_MEMORY, Database, all_columns
 from eloreplay.rowstore import files_sql, rows_path, undated_path
 from eloreplay.rules import Ruleset
-from eloreplay.store import database_home, reading
+from eloreplay.store import database_home
 from eloreplay.study_folder import MANIFEST, study_folder
 from eloreplay.tables import read_kept, write_parquet
 
@@ -90,10 +90,8 @@ def reconcile(
         InputRefused: the live ratings cannot be taken.
         EnvironmentFault: disk, memory; the run cannot be read.
     """
-    published_run(root)
-    with reading(root) as run:
-        assert run is not None
-        return _reconcile(root, run, live, to, options, report, note)
+    with chosen_reading(root) as (home, run):
+        return _reconcile(home, run, live, to, options, report, note)
 
 
 def _reconcile(

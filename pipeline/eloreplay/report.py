@@ -15,7 +15,7 @@ from typing import Any
 
 from eloreplay.console import printable
 from eloreplay.errors import EnvironmentFault, UsageFault
-from eloreplay.published import published_run
+from eloreplay.published import chosen
 from eloreplay.report_board import pools_table, top_section
 from eloreplay.report_curves import curve_section, reliability_section, slices_section, versions_section
 from eloreplay.report_page import has_extra, html
@@ -138,16 +138,16 @@ def put(path: Path, text: str) -> None:
 
 
 def folder_of(path: Path) -> Path:
-    """The run or study that a path means: an output folder is its published run.
+    """The run or study that a path means: a study's own folder, else a run (see `published.chosen`).
 
     Raises:
         UsageFault: neither.
     """
-    if (path / OUTPUT_MARKER).is_file():
-        return published_run(path)
-    if not (path / "manifest.json").is_file():
+    if (path / "manifest.json").is_file() and path.name != "current":
+        return path
+    if path.is_dir() and path.name != "current" and not (path / OUTPUT_MARKER).is_file():
         raise UsageFault(f"{path}: no output folder, run or study of eloreplay (there is no manifest.json in it)")
-    return path
+    return chosen(path)[1]
 
 
 def load_page(path: Path, names: dict[str, str] | None = None) -> tuple[Path, Page]:

@@ -140,23 +140,25 @@ def current_run(root: Path) -> Path | None:
 
 
 @contextlib.contextmanager
-def reading(root: Path) -> Iterator[Path | None]:
-    """The published run of `root`, kept from being dropped for the length of the block; None before the first.
+def reading(root: Path, kept: Path | None = None) -> Iterator[Path | None]:
+    """The published run of `root`, or its run `kept`, kept from being dropped for the length of the block; None before the first.
 
     Any number of readers may do this at once, and no run has to wait for them. The hold is a shared `flock` on the run's folder:
     it needs no right to write, and it ends with the process however that ends.
 
     Raises:
-        UsageFault: `current` is no link to a run.
+        UsageFault: `current` is no link to a run; the run `kept` has been dropped.
     """
     while True:
-        run = current_run(root)
+        run = current_run(root) if kept is None else kept
         if run is None:
             yield None
             return
         try:
             descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
+            if kept is not None:
+                raise UsageFault(f"{kept}: the run is no longer kept") from None
             continue  # dropped since the link was read: another one is in force
         try:
             try:
