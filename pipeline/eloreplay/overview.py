@@ -78,7 +78,8 @@ def _favourites(folder: Path) -> list[str]:
         found = summary.filter(statistic=statistic, slice=part)
         return found["value"][0] if found.height else None
 
-    lines = ["", "Favourites, by the gap in rating: games, expected and real win rate (95 % interval)"]
+    lines = ["", "Favourites, by the gap in rating: games, expected and real win rate (95 % interval as if games were independent;"]
+    lines.append("players repeat, so the truth is less sure: `eloreplay calibrate --bootstrap` gives wider ones)")
     for row in rows:
         high = "  up" if row["bin_high"] is None else f"{row['bin_high']:>4.0f}"
         lines.append(

@@ -25,6 +25,7 @@ from eloreplay.report_parts import (
     share,
 )
 from eloreplay.report_source import Ladder
+from eloreplay.report_terms import RESPECTS, TOO_NARROW, divisor_verdict
 
 EXPECTED, REAL = "expected", "real"
 #: The last gap bin is open; it is drawn as if it were as wide as the others.
@@ -87,7 +88,8 @@ def _all_games(ladder: Ladder) -> Text:
         ]
     parts: list[Part] = ["Favourites were expected to win ", ladder.figure("favourite_expected_rate", lambda x: share(x, 2))]
     parts += [" of their games and won ", ladder.figure("favourite_real_rate", lambda x: share(x, 2))]
-    parts += [" (95 % interval ", *ladder.interval("favourite_real_rate", lambda x: share(x, 2)), ")."]
+    parts += [" (95 % interval ", *ladder.interval("favourite_real_rate", lambda x: share(x, 2))]
+    parts += [f", {RESPECTS})." if ladder.clustered else f", {TOO_NARROW})."]
     if ladder.value("games_without_favourite"):
         parts += [" ", ladder.figure("games_without_favourite", count), " games between equals have no favourite and are left out."]
     return parts
@@ -123,9 +125,12 @@ def reliability_section(ladder: Ladder) -> Section:
                 *ladder.interval("fitted_divisor", count),
                 ")",
                 *([", the rules divide by ", ladder.figure("divisor", count)] if ladder.value("divisor") is not None else []),
-                ". It reads the ratings that these rules made best, and is no proposal for other rules.",
+                ".",
             ]
         )
+        fitted, slope = ladder.row("fitted_divisor") or {}, ladder.row("slope") or {}
+        own, between = ladder.value("divisor"), (fitted.get("low"), fitted.get("high"))
+        lead.append([divisor_verdict(own, between, (slope.get("low"), slope.get("high")))])
     if not any(row["games"] for row in rows):
         return Section("reliability", "Reliability by probability", lead or [["There is no game with a favourite."]])
     x = rate_axis("expected share of wins", [], least=0.5)

@@ -106,6 +106,11 @@ class Ladder:
     def _named(self, statistic: str, slice_: str, value: str) -> dict[str, Any] | None:
         return self.tables._rows.get((self.pool if self.pooled else None, statistic, slice_, value))
 
+    @property
+    def clustered(self) -> bool:
+        """Whether the intervals respect that players repeat."""
+        return bool((row := self.row("favourite_real_rate")) and row["statistic"].endswith("_cluster"))
+
     def value(self, statistic: str, slice_: str = "all", value: str = "") -> float | None:
         """A value of `summary`, or None."""
         row = self._named(statistic, slice_, value)

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from eloreplay.report_parts import Section
 
+#: Beside an interval: what it takes for granted.
+TOO_NARROW = (
+    "as if games were independent; the same players meet again, so the truth is less sure: "
+    "`eloreplay calibrate --bootstrap` gives wider ones"
+)
+RESPECTS = "which respects that players repeat"
+Interval = tuple[float | None, float | None]
+
 #: Of a run's and a study's page.
 TERMS = (
     (
@@ -69,6 +77,41 @@ SWEEP_TERMS = (
     ("weekly swing", "Mean distance that a calendar week of 1 to 49 games moved a player, points."),
     ("slope", "Of the favourites' results on the logit of their expected score; 1 tells the truth."),
 )
+
+
+def divisor_verdict(own: float | None, fitted: Interval, slope: Interval) -> str:
+    """What the fitted divisor and the slope say about the rules, in sentences; docs/how-to-analyst.md has the measurements.
+
+    Args:
+        own: the divisor of the rules; None when versions differ in it, and then the slope decides.
+        fitted: interval of the divisor that fits.
+        slope: interval of the slope.
+    """
+    if own is not None:
+        more, less = fitted[0] is not None and fitted[0] > own, fitted[1] is not None and fitted[1] < own
+    else:
+        more, less = slope[1] is not None and slope[1] < 1, slope[0] is not None and slope[0] > 1
+    compare = (
+        "What decides between rules is the log loss of the same games replayed under each (`eloreplay sweep`): "
+        "the lower is the better."
+    )
+    reads = "the fitted divisor only reads anew the ratings that these rules made"
+    if more:
+        return (
+            f"Favourites won less often than promised. That alone does not make the rules wrong: {reads}, and the noise that K "
+            "puts into ratings makes it too large, and the slope less than 1, even when the rules' divisor is the true one. "
+            f"{compare}"
+        )
+    if less:
+        return (
+            "Favourites won more often than promised, which the noise that K puts into ratings cannot explain: the divisor may "
+            "be too large, or ratings come too slowly to where they belong (a small K, a short history). But "
+            f"{reads}. {compare}"
+        )
+    return (
+        "The interval holds what the rules say, so these games do not contradict them; that does not make them the best: "
+        f"{reads}. {compare}"
+    )
 
 
 def terms_section() -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import polars as pl
@@ -9,6 +10,7 @@ import polars as pl
 from eloreplay.calibrate import StudyResult
 from eloreplay.console import printable
 from eloreplay.report import page_line
+from eloreplay.report_terms import Interval, divisor_verdict
 from eloreplay.study import SLICES
 
 TITLES = {
@@ -22,7 +24,9 @@ TITLES = {
 }
 #: Values shown of a slice; of months the last.
 SHOWN = 12
+NARROW = "95 % intervals, as if games were independent; players repeat, so the truth is less sure: --bootstrap gives wider ones"
 POOLS_SHOWN = 3
+WIDTH = 120
 
 
 def page(out: Path, result: StudyResult) -> str:
@@ -66,6 +70,10 @@ class _Figures:
     def games(self, statistic: str) -> int:
         return int(self.rows[(statistic, "all", "")]["games"] or 0)
 
+    def interval(self, statistic: str) -> Interval:
+        row = self.rows.get((f"{statistic}_cluster", "all", "")) or self.rows.get((statistic, "all", ""))
+        return (None, None) if row is None else (row["low"], row["high"])
+
     def text(self, statistic: str, form: str, key: tuple[str, str] = ("all", ""), interval: bool = True) -> str:
         row = self.rows.get((f"{statistic}_cluster", *key)) or self.rows.get((statistic, *key))
         if row is None or (row["value"] is None and row["low"] is None):
@@ -92,7 +100,7 @@ def _one(summary: pl.DataFrame) -> list[str]:
     games, without = figures.value("games"), figures.value("games_without_favourite")
     if not games or without is None:
         return ["", "  no rated game"]
-    kind = "95 % intervals respect that players repeat" if figures.clustered else "95 % intervals, as if games were independent"
+    kind = "95 % intervals respect that players repeat" if figures.clustered else NARROW
     lines = [
         "",
         f"  {games:,.0f} rated games, {games - without:,.0f} of them with a favourite ({kind})",
@@ -105,6 +113,7 @@ def _one(summary: pl.DataFrame) -> list[str]:
         f"  calibration error {figures.text('calibration_error', '.2%')}" + _luck(figures),
         f"  slope {figures.text('slope', '.3f')}, intercept {figures.text('intercept', '.3f')}; 1 and 0 tell the truth",
         f"  divisor that fits {figures.text('fitted_divisor', ',.0f')}" + _divisor(figures),
+        *textwrap.wrap(_verdict(figures), WIDTH, initial_indent="    ", subsequent_indent="    "),
     ]
     for name in SLICES:
         lines += _slice(figures, name)
@@ -115,6 +124,11 @@ def _one(summary: pl.DataFrame) -> list[str]:
 def _luck(figures: _Figures) -> str:
     luck = figures.text("calibration_error_by_luck", ".2%")
     return "" if luck == "–" else f"; luck alone would show {luck}"
+
+
+def _verdict(figures: _Figures) -> str:
+    fitted, slope = figures.interval("fitted_divisor"), figures.interval("slope")
+    return "" if fitted == slope == (None, None) else divisor_verdict(figures.value("divisor"), fitted, slope)
 
 
 def _divisor(figures: _Figures) -> str:

@@ -179,6 +179,38 @@ def test_a_study_replaces_a_study_and_nothing_else(run_backfill: Backfill, tmp_p
     assert study(tmp_path / "nowhere")[0] == 2
 
 
+def test_the_fitted_divisor_has_its_verdict_and_narrow_intervals_say_so(run_backfill: Backfill) -> None:
+    out = run_backfill(some_games(8, n=200), *AS_OF).ok()
+    narrow, wide = (
+        " ".join(study(out, "--to", str(out.folder.parent / f"s{n}"), "--bootstrap", n)[1].split()) for n in ("0", "20")
+    )
+    assert "as if games were independent; players repeat, so the truth is less sure: --bootstrap gives wider ones" in narrow
+    assert "intervals respect that players repeat" in wide
+    assert "so the truth is less sure" not in wide
+    for said in (narrow, wide):
+        assert said.count("What decides between rules is the log loss of the same games replayed under each") == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "fitted", "slope", "begins"),
+    [
+        (1200, (1255, 1331), (0.91, 0.97), "Favourites won less often than promised. That alone does not make the rules wrong"),
+        (1200, (900, 1100), (1.1, 1.3), "Favourites won more often than promised"),
+        (1200, (1100, 1300), (0.9, 1.1), "The interval holds what the rules say"),
+        (1200, (1255, None), (0.1, 0.97), "Favourites won less often"),
+        (None, (1255, 1331), (0.91, 0.97), "Favourites won less often"),
+        (None, (900, 1100), (1.1, 1.3), "Favourites won more often"),
+        (None, (None, None), (None, None), "The interval holds"),
+    ],
+)
+def test_the_verdict_is_that_of_the_interval(own: Any, fitted: Any, slope: Any, begins: str) -> None:
+    from eloreplay.report_terms import divisor_verdict
+
+    said = divisor_verdict(own, fitted, slope)
+    assert said.startswith(begins)
+    assert said.endswith("the lower is the better.")
+
+
 def test_json_and_quiet(run_backfill: Backfill) -> None:
     out = run_backfill(some_games(8, n=50), *AS_OF).ok()
     code, said, _ = study(out, "--json")
