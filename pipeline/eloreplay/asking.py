@@ -26,6 +26,7 @@ from eloreplay.published import chosen
 from eloreplay.queries import DEFAULT_MEMORY, Database, quote
 from eloreplay.rowstore import chunks_with, files_sql, key_check
 from eloreplay.rules import Ruleset
+from eloreplay.run_tables import insist_tables
 from eloreplay.tables import kept_file
 
 #: Ids that are shown when one is not there.
@@ -127,6 +128,7 @@ def asked_run(root: Path, threads: int | None = None, memory_limit: str = DEFAUL
         EnvironmentFault: the run cannot be read.
     """
     root, run = chosen(root)
+    insist_tables(run)
     with tempfile.TemporaryDirectory(prefix="eloreplay-") as spill:
         database = Database(None, threads=threads or os.cpu_count() or 1, memory_limit=memory_limit, spill=Path(spill))
         try:
@@ -191,6 +193,32 @@ def nearest(database: Database, source: str, column: str, wanted: str) -> list[s
         {"wanted": wanted},
     ).fetchall()
     return [str(row[0]) for row in rows]
+
+
+def beside(database: Database, source: str, column: str, wanted: int | str) -> list[int | str]:
+    """The ids next below and next above one that is not there; of text only such as begin with the same sign.
+
+    Args:
+        database: with `source`.
+        source: a table or view.
+        column: of ids.
+        wanted: what was asked for, as the table holds ids.
+    """
+    name = quote(column)
+    alike = f" and left({name}, 1) = left($wanted, 1)" if isinstance(wanted, str) else ""
+    ((low, high),) = database.connection.execute(
+        f"select max({name}) filter (where {name} < $wanted{alike}), "
+        f"min({name}) filter (where {name} > $wanted{alike}) from {source}",
+        {"wanted": wanted},
+    ).fetchall()
+    return [one for one in (low, high) if one is not None]
+
+
+def next_ids(ids: Sequence[object]) -> str:
+    """The ids beside one that is not there, for a message; empty when there are none."""
+    if not ids:
+        return ""
+    return f"; the {'next id is' if len(ids) == 1 else 'ids next to it are'} " + " and ".join(repr(one) for one in ids)
 
 
 def meant(near: Sequence[str]) -> str:

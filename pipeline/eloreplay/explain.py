@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from eloreplay.asking import Asked, as_id, asked_run, meant, nearest
+from eloreplay.asking import Asked, as_id, asked_run, beside, meant, nearest, next_ids
 from eloreplay.errors import UsageFault
 from eloreplay.explain_past import past_of, timeline_row
 from eloreplay.explain_rows import RATED, ROWS_SHOWN, stored_rows, verdict_of
 from eloreplay.explain_story import Stories, whole
 from eloreplay.explain_terms import SIDES, Terms, disagreements, recompute
 from eloreplay.instants import show_us
+from eloreplay.rowstore import whole_neighbours
 from eloreplay.rules import Ruleset, RuleVersion
 
 
@@ -69,9 +70,12 @@ def _hint(asked: Asked, game: str) -> str:
         return ": it has no games at all"
     low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
     if asked.is_whole("game_id"):
-        return f"; its ids are whole numbers from {low} to {high}"
+        near = whole_neighbours(asked.run, asked.fold.chunks, int(game))
+        return f"; its ids are whole numbers from {low} to {high}{next_ids([one for one in near if one is not None])}"
     asked.show(asked.rated_chunks)
-    return meant(nearest(asked.database, "timeline", "game_id", game)) or f"; its ids are text, from {low!r} to {high!r}"
+    text = meant(nearest(asked.database, "timeline", "game_id", game))
+    beside_it = next_ids(beside(asked.database, "timeline", "game_id", game))
+    return text or f"; its ids are text, from {low!r} to {high!r}{beside_it}"
 
 
 def _shown_row(row: dict[str, Any]) -> dict[str, Any]:

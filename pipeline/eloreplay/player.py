@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eloreplay.asking import Asked, as_id, asked_run, meant, nearest
+from eloreplay.asking import Asked, as_id, asked_run, beside, meant, nearest, next_ids
 from eloreplay.board_at import EVERYBODY, board_options, last_game_us, put_present_players, version_at
 from eloreplay.errors import UsageFault
 from eloreplay.explain_terms import side_k
@@ -112,6 +112,7 @@ def _nobody(asked: Asked, player_id: int | str, wanted: str) -> str:
     if excluded:
         return f"player {wanted!r} is excluded in run {asked.run.name}: none of his games is rated"
     hint = "" if asked.is_whole("winner_id") else meant(nearest(asked.database, "players", "player_id", wanted))
+    hint = hint or next_ids(beside(asked.database, "players", "player_id", player_id))
     return f"player {wanted!r} has no rated game, award or start rating in run {asked.run.name}{hint}"
 
 

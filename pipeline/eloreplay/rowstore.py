@@ -208,6 +208,22 @@ def chunks_with(run: Path, chunks: Sequence[Chunk], ids: pa.Table) -> list[Chunk
     return found
 
 
+def whole_neighbours(run: Path, chunks: Sequence[Chunk], wanted: int) -> tuple[int | None, int | None]:
+    """The whole-number ids next below and next above one that no row has, by the sorted ids of the chunks; None at an end."""
+    below, above = [], []
+    for chunk in chunks:
+        if not chunk.rows:
+            continue
+        with kept_file(ids_path(run, chunk)):
+            known = np.load(ids_path(run, chunk), mmap_mode="r")
+        at = int(np.searchsorted(known, wanted))
+        if at:
+            below.append(int(known[at - 1]))
+        if at < known.size:
+            above.append(int(known[at]))
+    return max(below, default=None), min(above, default=None)
+
+
 def files_sql(paths: Iterable[Path]) -> str:
     """Paths of ours as an SQL list for read_parquet."""
     return "[" + ", ".join("'" + literal_path(path).replace("'", "''") + "'" for path in paths) + "]"

@@ -116,11 +116,17 @@ def test_an_id_that_is_not_there(bins: Path, run_backfill: Backfill) -> None:
     assert "the game ids of this run are whole numbers" in explain(bins, "g1").stderr
     said = explain(bins, 999)
     assert (said.code, said.stdout) == (2, "")
-    assert "no row of a game '999' was read by run 000001; its ids are whole numbers from 1 to 104" in said.stderr
+    assert (
+        "no row of a game '999' was read by run 000001; its ids are whole numbers from 1 to 104; the next id is 104" in said.stderr
+    )
+    assert "; the next id is 1\n" in explain(bins, -7).stderr
+    gap = run_backfill([game(i, NOON + 86_400_000_000 * i, "a", "b") for i in (10, 30, 20)], *AS_OF, "--chunk", "day").ok().folder
+    assert "from 10 to 30; the ids next to it are 10 and 20\n" in explain(gap, 17).stderr
     text = run_backfill([game(f"G-00{i}", NOON + i, "a", "b") for i in range(1, 4)], *AS_OF).ok().folder
     assert "did you mean 'G-002'?" in explain(text, "g-002").stderr
     assert "did you mean 'G-002'?" in explain(text, "2").stderr
-    assert "its ids are text, from 'G-001' to 'G-003'" in explain(text, "no").stderr
+    assert "its ids are text, from 'G-001' to 'G-003'\n" in explain(text, "no").stderr
+    assert "to 'G-003'; the ids next to it are 'G-001' and 'G-002'\n" in explain(text, "G-001x").stderr
     assert explain(Path(text.parent), "x").code == 2
     empty = run_backfill([game(1, NOON, "a", "b", mode="casual")], *AS_OF).ok().folder
     assert explain(empty, 1).ok().stdout.startswith("Game 1 is not rated: unrated")

@@ -208,10 +208,14 @@ def test_a_player_with_a_heavy_week_and_draws(site: Path) -> None:
 def test_a_player_who_is_not_there(site: Path, run_backfill: Backfill) -> None:
     assert "player 'cheat' is excluded in run 000001" in call("player", site, "cheat").stderr
     assert "did you mean 'b'?" in call("player", site, "B").stderr
-    assert call("player", site, "nobody").code == 2
+    assert "in run 000001\n" in call("player", site, "nobody").stderr
+    ids = run_backfill([game(1, NOON, "p001", "p003")], *AS_OF).ok().folder
+    assert "in run 000001; the next id is 'p003'\n" in call("player", ids, "p999").stderr
+    assert "in run 000001; the ids next to it are 'p001' and 'p003'\n" in call("player", ids, "p002").stderr
     assert call("player", site, "a", "--pool", "x").code == 2
     whole = run_backfill([game(1, NOON, 5, -3)], *AS_OF).ok().folder
     assert "are whole numbers" in call("player", whole, "five").stderr
+    assert "; the ids next to it are -3 and 5\n" in call("player", whole, "4").stderr
     assert call("player", whole, "-3").ok().stdout.startswith("Player -3, run 000001")
 
 
