@@ -7,10 +7,13 @@ import hashlib
 import importlib
 import importlib.util
 import io
+import json
 import os
 import random
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -202,6 +205,19 @@ def test_a_sweep_of_tasks_that_are_done_twice(
     assert twice.tasks == 4
 
 
+def test_rules_without_a_window_and_ids_that_are_text(twice: Twice, short: None, tmp_path: Path) -> None:
+    rows = [{**row, "game_id": f"g{row['game_id']}"} for row in ss.random_games(random.Random(3), 400, PLAYERS)]
+    rows = [{name: value for name, value in row.items() if name not in ("weight", "advantage")} for row in rows]
+    games = support.write(tmp_path / "games.parquet", rows, {"game_id": None})
+    given = [games, "--rules", "nardy", "--as-of", "2026-10-01"]
+    found = backfilled(given, tmp_path / "out")
+    assert twice.tasks > 4
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backfill, "cluster", executors.cluster)
+        assert backfilled(given, tmp_path / "threads") == found
+    assert twice.tasks > 4
+
+
 def test_no_game_at_all(twice: Twice, tmp_path: Path) -> None:
     games = support.write(tmp_path / "games.parquet", [], columns=["game_id", "played_at", "winner_id", "loser_id"])
     given = [games, "--rules", "chess", "--as-of", "2026-10-01"]
@@ -347,6 +363,42 @@ def test_a_task_s_own_words_come_back(cluster: Any, tmp_path: Path) -> None:
             EnvironmentFault, match=r"the cluster at tcp://.*: a task failed with ZeroDivisionError: .*; nothing was published"
         ):
             team.result(team.submit(divmod, 1, 0))
+
+
+@pytest.mark.long
+def test_a_scheduler_that_ends_midway_ends_the_run(
+    given: list[Any], short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    place = tmp_path / "scheduler.json"
+    command = [sys.executable, "-m", "dask"]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place)]
+    scheduler = subprocess.Popen([*command, "scheduler", *options], **quiet)
+    worker = subprocess.Popen([*command, "worker", "--scheduler-file", str(place), "--no-dashboard", "--no-nanny"], **quiet)
+    try:
+        for _ in range(600):
+            if place.exists() and place.stat().st_size:
+                break
+            time.sleep(0.1)
+        address = json.loads(place.read_text(encoding="utf-8"))["address"]
+        stretches = replay.Preparation.stretches
+
+        def interrupted(self: Any, spans: Any) -> Iterator[Any]:
+            for stretch in stretches(self, spans):
+                scheduler.kill()
+                yield stretch
+
+        monkeypatch.setattr(replay.Preparation, "stretches", interrupted)
+        code, _, err = call("backfill", *given, "--out", tmp_path / "out", "--executor", "dask", "--scheduler", address)
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+    assert code == 1
+    assert "a task was cancelled, as happens when the scheduler ends" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out" / "current").exists()
 
 
 # ---------------------------------------------------------------- what is in the way
