@@ -22,7 +22,7 @@ from eloreplay.options import EXISTING, console_mode, memory_size, output_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
 @output_options
 def publish(folder: Path, to: str, **options: Any) -> None:
-    """Send what is published in DIR to where its readers are, in one step: they see the run before or this one, never a mixture.
+    """Send the run of DIR to where its readers are, in one step: they see the run before or this one, never a mixture.
 
     Credentials come from the environment: for PostgreSQL by libpq's own means (PGUSER, PGPASSWORD, PGSERVICE, ~/.pgpass), for
     objects by AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL and the like. No password is ever shown.

@@ -10,13 +10,11 @@ from typing import Any
 
 from eloreplay.console import counted
 from eloreplay.errors import EnvironmentFault, UsageFault
-from eloreplay.published import insist_ours
+from eloreplay.published import chosen, chosen_reading
 from eloreplay.queries import DEFAULT_MEMORY
-from eloreplay.send_source import TIMELINE, Progress, RunFiles, run_files
+from eloreplay.send_source import TIMELINE, Progress, run_files
 from eloreplay.send_target import DEFAULT_SCHEMA, Target, check_schema
-from eloreplay.store import reading
 
-NOTHING_YET = "nothing is published there yet; eloreplay backfill publishes the first run"
 PASSWORD_NOTE = (
     "the address holds a password, which other users of this machine can see while the command runs: "
     "PGPASSWORD, PGSERVICE or ~/.pgpass keep it to yourself"
@@ -93,28 +91,28 @@ class Report:
         return "\n".join(lines)
 
 
-def send(root: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
-    """Send what is published in `root`.
+def send(run: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
+    """Send a run: what is published in a folder (DIR), or a kept one (DIR@41, DIR/runs/000041).
 
     Raises:
-        UsageFault: nothing is published there, or the target is somebody else's.
+        UsageFault: there is no such run, or the target is somebody else's.
         EnvironmentFault: no connection, no right, no room.
     """
-    insist_ours(root)
+    chosen(run)  # what cannot be is said before anybody connects
     if options.schema is not None and target.kind != "postgres":
         raise UsageFault("--schema is for postgresql://… only")
     started = time.perf_counter()
     if target.kind == "postgres":
-        report = _to_postgres(root, target, options, progress, note)
+        report = _to_postgres(run, target, options, progress, note)
     elif target.kind == "s3":
-        report = _to_s3(root, target, options, progress, note)
+        report = _to_s3(run, target, options, progress, note)
     else:
-        report = _to_duckdb(root, target, options, progress)
+        report = _to_duckdb(run, target, options, progress)
     report.seconds = round(time.perf_counter() - started, 3)
     return report
 
 
-def _to_postgres(root: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
+def _to_postgres(name: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
     from eloreplay import send_postgres
 
     schema = check_schema(DEFAULT_SCHEMA if options.schema is None else options.schema)
@@ -124,8 +122,8 @@ def _to_postgres(root: Path, target: Target, options: SendOptions, progress: Pro
     with send_postgres.connected(target, schema) as postgres:
         if not options.dry_run:
             send_postgres.lock(postgres, note)
-        with reading(root) as run:
-            files = _files(root, run, progress)
+        with chosen_reading(name) as (_, run):
+            files = run_files(run, progress)
             sent = send_postgres.send(postgres, files, progress, everything=options.everything, dry_run=options.dry_run)
         if not options.dry_run:
             postgres.commit()
@@ -143,12 +141,12 @@ def _to_postgres(root: Path, target: Target, options: SendOptions, progress: Pro
     )
 
 
-def _to_duckdb(root: Path, target: Target, options: SendOptions, progress: Progress) -> Report:
+def _to_duckdb(name: Path, target: Target, options: SendOptions, progress: Progress) -> Report:
     from eloreplay import send_duckdb
 
     path = Path(target.where)
-    with send_duckdb.held(path), reading(root) as run:
-        files = _files(root, run, progress)
+    with send_duckdb.held(path), chosen_reading(name) as (_, run):
+        files = run_files(run, progress)
         there = send_duckdb.what_is_there(path)
         report = Report(target.shown, files.name, there[0] if there else None, options.dry_run)
         chunks = len(files.of(TIMELINE))
@@ -163,11 +161,11 @@ def _to_duckdb(root: Path, target: Target, options: SendOptions, progress: Progr
     return report
 
 
-def _to_s3(root: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
+def _to_s3(name: Path, target: Target, options: SendOptions, progress: Progress, note: Note) -> Report:
     from eloreplay import send_s3
 
-    with reading(root) as run:
-        files = _files(root, run, progress)
+    with chosen_reading(name) as (_, run):
+        files = run_files(run, progress)
         place = send_s3.Place(target.where)
         there = send_s3.what_is_there(place)
         report = Report(place.shown, files.name, None if there is None else str(there["run"]), options.dry_run)
@@ -189,9 +187,3 @@ def _to_s3(root: Path, target: Target, options: SendOptions, progress: Progress,
     report.chunks = sum(part.table == TIMELINE for part in sent)
     report.unchanged = chunks - report.chunks
     return report
-
-
-def _files(root: Path, run: Path | None, progress: Progress) -> RunFiles:
-    if run is None:
-        raise UsageFault(f"{root}: {NOTHING_YET}")
-    return run_files(run, progress)

@@ -599,6 +599,18 @@ def test_what_cannot_be_meant_is_usage(tmp_path: Path, words: tuple[str, ...], s
     assert said in err
 
 
+def test_a_kept_run_can_be_sent_as_well(server: Cluster, database: str, tmp_path: Path) -> None:
+    for number in (1, 2):
+        made_up_run(tmp_path / "out", number, 1000 * number)
+    for name, run in (("out", "000002"), ("out@1", "000001"), ("out/current", "000002"), ("out/runs/000001", "000001")):
+        for to in (address(server, database), str(tmp_path / "r.duckdb")):
+            assert publish(tmp_path / name, to)["run"] == run
+        assert_run(server, database, run, int(run) * 1000)
+    code, _, err = call("publish", tmp_path / "out@7", "--to", "postgresql://127.0.0.1:1/x")
+    assert code == 2
+    assert "run 7 is not kept" in err
+
+
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
     code, _, err = call("publish", tmp_path, "--to", tmp_path / "x.duckdb")
     assert code == 2
