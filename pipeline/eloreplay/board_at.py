@@ -39,6 +39,21 @@ def last_game_us(asked: Asked) -> int | None:
     return int(last)
 
 
+def game_bounds(asked: Asked) -> tuple[int | None, int | None]:
+    """Instants of the run's first and last rated game, microseconds; None without one."""
+    chunks = asked.rated_chunks
+    if not chunks:
+        return None, None
+    asked.show(chunks[:1])
+    ((first,),) = asked.database.connection.execute("select epoch_us(min(played_at)) from timeline").fetchall()
+    return int(first), last_game_us(asked)
+
+
+def outside(at_us: int, first_us: int, last_us: int) -> str | None:
+    """On which side of the history an instant lies: "before" its first game, "after" its last one, or None."""
+    return "before" if at_us < first_us else "after" if at_us > last_us else None
+
+
 def put_players(asked: Asked, at_us: int) -> None:
     """The table `players` (as `sql/leaderboard.sql` reads it) of an instant: its own games and awards are in it."""
     database, ruleset = asked.database, asked.ruleset
@@ -115,7 +130,8 @@ def board_at(asked: Asked, at_us: int | None, top: int, min_games: int | None, a
     """The leaderboard at an instant, recomputed from the published run; None: at its end.
 
     Returns:
-        `run`, `as_of`, `rules`, `at`, `min_games`, `active_days`, `players` (how many there were) and `rows`.
+        `run`, `as_of`, `rules`, `at`, `first_game_at`, `last_game_at`, `outside` ("before" the first rated game, "after" the last
+        one, else None), `min_games`, `active_days`, `players` (how many there were) and `rows`.
     """
     board = board_options(asked, min_games, active_days)
     if at_us is None:
@@ -123,11 +139,15 @@ def board_at(asked: Asked, at_us: int | None, top: int, min_games: int | None, a
     else:
         put_players(asked, at_us)
     ((players,),) = asked.database.connection.execute("select count(*) from players").fetchall()
+    first_us, last_us = game_bounds(asked)
     return {
         "run": asked.run.name,
         "as_of": asked.manifest["as_of"],
         "rules": asked.ruleset.name,
         "at": show_us(at_us),
+        "first_game_at": show_us(first_us),
+        "last_game_at": show_us(last_us),
+        "outside": None if at_us is None or first_us is None or last_us is None else outside(at_us, first_us, last_us),
         "min_games": board.min_games,
         "active_days": board.active_days,
         "players": players,
@@ -147,8 +167,9 @@ def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
     """Who would play a game right after an instant (None: that of the last rated game) with a k that a heavy week reduces.
 
     Returns:
-        `run`, `as_of`, `rules`, `at`, `heavy_from`, `window_hours` and `rows`: each with k and the usual one, rating, rank among
-        all, and `until`: the last instant of the heavy week if he plays no more. The most games first.
+        `run`, `as_of`, `rules`, `at`, `first_game_at`, `last_game_at`, `outside`, `heavy_from`, `window_hours` and `rows`: each with
+        k and the usual one, rating, rank among all, and `until`: the last instant of the heavy week if he plays no more. The most
+        games first.
 
     Raises:
         UsageFault: no rated game, or rules without a heavy week.
@@ -168,6 +189,7 @@ def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
     put_players(asked, instant)
     # Of everybody, whoever may stand on the board.
     database.create_table("ranks", "leaderboard", {"top": EVERYBODY, "min_games": 1, "active_days": None})
+    first_us, last_us = game_bounds(asked)
     rows = []
     for row in database.arrow("heavy_standing").to_pylist():
         k = side_k(ruleset, at, float(row["rating"]), row["games"], 0.0, row["recent_games"], 0)
@@ -186,6 +208,9 @@ def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
         "rules": asked.ruleset.name,
         "at": show_us(instant),
         "last_game": at_us is None,
+        "first_game_at": show_us(first_us),
+        "last_game_at": show_us(last_us),
+        "outside": None if first_us is None or last_us is None else outside(instant, first_us, last_us),
         "heavy_from": heavy.games,
         "window_hours": window_us / HOUR_US,
         "rows": rows,

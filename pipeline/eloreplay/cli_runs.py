@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from eloreplay.errors import Differs, EloreplayError, UsageFault
+from eloreplay.errors import Differs, EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.options import (
     EXISTING,
     Instant,
@@ -138,6 +138,9 @@ def status(folder: Path, max_age: int | None, as_json: bool) -> None:
         click.echo(as_json_text({**found, "max_age_s": max_age, "too_old": too_old if max_age is not None else None}))
     else:
         click.echo(harmless(status_text(found)))
+    if found["damaged"]:
+        more = len(found["damaged"]) - 1
+        raise EnvironmentFault(found["damaged"][0] + (f" (and {more} more such files)" if more else ""))
     if too_old:
         raise EloreplayError(f"{folder}: what is published is older than --max-age allows")
 
@@ -186,13 +189,13 @@ def rollback(folder: Path, number: int, dry_run: bool, **options: Any) -> None:
     "--published-on",
     type=DayOrInstant(),
     metavar="DAY|INSTANT",
-    help="The board that stood published then, at the end of a day in UTC, whatever is known since.",
+    help="The board that stood published then, whatever is known since; a day without a time means its end in UTC.",
 )
 @click.option(
     "--at",
     type=DayOrInstant(),
     metavar="DAY|INSTANT",
-    help="The board of that instant, or of the end of that day in UTC, by what the published run knows now.",
+    help="The board of that instant, by what the published run knows now; a day without a time means its end in UTC.",
 )
 @click.option("--min-games", type=click.IntRange(1), help="Games needed to stand on it; those of the run unless given.")
 @click.option(

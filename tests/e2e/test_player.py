@@ -90,7 +90,18 @@ def test_the_board_of_the_end_is_the_published_one(run_backfill: Backfill) -> No
         assert recomputed["rows"] == published, options
         assert (recomputed["min_games"], recomputed["active_days"]) == (30, 9)
     assert found("top", out.folder, "--at", "2026-02-28")["rows"] == []
-    assert "nobody stands on it" in call("top", out.folder, "--at", "2026-02-28").ok().stdout
+    text = call("top", out.folder, "--at", "2026-02-28").ok().stdout
+    assert text.startswith("Leaderboard at the end of 2026-02-28 (UTC), recomputed")
+    assert "nobody stands on it" in text
+    assert text.endswith("  no player is known by then\n")
+    begin, end = (support.iso(bound(row["played_at"] for row in rows))[:19].replace("T", " ") for bound in (min, max))
+    assert f"The history begins later: its first rated game is of {begin} UTC." in text
+    late = call("top", out.folder, "--at", "2030-01-01").ok().stdout
+    assert f"The history ends before it, with the rated game of {end} UTC" in late
+    assert "The history ends before it" in call("top", out.folder, "--heavy", "--at", "2030-01-01").ok().stdout
+    assert "The history" not in call("top", out.folder, "--at", "2026-04-01T00:00").ok().stdout
+    nobody = call("top", out.folder, "--min-games", "99999").ok().stdout
+    assert nobody.endswith("  8 players are known by then; none of them is one of those who are asked for\n")
     # a day means its end, an instant itself
     first = min(row["played_at"] for row in rows)
     assert found("top", out.folder, "--at", support.iso(first - 1), "--min-games", 1)["players"] == 0
