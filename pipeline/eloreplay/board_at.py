@@ -167,9 +167,9 @@ def heavy_board(asked: Asked, at_us: int | None) -> dict[str, Any]:
     """Who would play a game right after an instant (None: that of the last rated game) with a k that a heavy week reduces.
 
     Returns:
-        `run`, `as_of`, `rules`, `at`, `first_game_at`, `last_game_at`, `outside`, `heavy_from`, `window_hours` and `rows`: each with
-        k and the usual one, rating, rank among all, and `until`: the last instant of the heavy week if he plays no more. The most
-        games first.
+        `run`, `as_of`, `rules`, `at`, `first_game_at`, `last_game_at`, `outside`, `heavy_from`, `window_hours` and `rows`: each
+        with k and the usual one, rating, rank among all, and `until`: the last instant of the heavy week if he plays no more.
+        The most games first.
 
     Raises:
         UsageFault: no rated game, or rules without a heavy week.
