@@ -23,6 +23,7 @@ from eloreplay.errors import EloreplayError, EnvironmentFault, UsageFault
 from eloreplay.instants import parse_us, show_us
 from eloreplay.publish import read_manifest
 from eloreplay.published import chosen, kept_runs, published_us
+from eloreplay.run_tables import COLUMNS, table_faults
 from eloreplay.store import current_run, sync_folder
 from eloreplay.tables import INSTANT, read_parquet
 
@@ -102,6 +103,9 @@ def board(root: Path, until_us: int | None = None) -> dict[str, Any]:
     """
     root, run = chosen(root)
     path, about = run / "leaderboard.parquet", _about(run)
+    if until_us is None:
+        for text in table_faults(path, COLUMNS["leaderboard"]):
+            raise EnvironmentFault(text)
     if until_us is not None:
         if run != current_run(root):
             raise UsageFault(f"--published-on goes with the folder itself ({root}), not with one run of it ({run.name})")

@@ -25,6 +25,7 @@ from eloreplay.published import named_run
 from eloreplay.queries import DEFAULT_MEMORY, Database
 from eloreplay.rankings import kendall, spearman
 from eloreplay.rowstore import files_sql
+from eloreplay.run_tables import insist_tables
 from eloreplay.tables import read_kept
 
 #: Points by which a move is counted, and lengths of the board that are looked at.
@@ -74,6 +75,8 @@ def diff(first: str, second: str, options: DiffOptions, report: Report) -> DiffR
     """
     runs = named_run(first), named_run(second)
     manifests = [read_manifest(run) for run in runs]
+    for run in runs:
+        insist_tables(run)
     tables = [read_kept(run / "players.parquet") for run in runs]
     pool = _insist_comparable(runs, tables)
     with tempfile.TemporaryDirectory(prefix="eloreplay-diff-") as scratch:

@@ -20,6 +20,7 @@ from eloreplay.errors import EloreplayError, EnvironmentFault
 from eloreplay.instants import now_us, parse_us, show_us
 from eloreplay.publish import read_manifest
 from eloreplay.published import RUN_NAME, insist_ours, kept_runs, published_us
+from eloreplay.run_tables import faults
 from eloreplay.store import at_work, current_run
 
 NIGHTS_SHOWN = 10
@@ -47,8 +48,10 @@ def status(root: Path, now: int | None = None) -> dict[str, Any]:
     lines = journal.entries(root)
     found: dict[str, Any] = {"folder": str(root), "run": None}
     run = current_run(root)
+    found["damaged"] = []
     if run is not None:
         manifest = read_manifest(run)
+        found["damaged"] = list(faults(run))
         fresh = _fresh_us(run, manifest, lines)
         found |= {
             "run": manifest.get("run", run.name),
@@ -58,7 +61,7 @@ def status(root: Path, now: int | None = None) -> dict[str, Any]:
             "as_of": manifest.get("as_of"),
             "fresh_at": show_us(fresh),
             "age_s": max(0, now - fresh) // 1_000_000,
-            "last_game_at": show_us(_last_game_us(run)),
+            "last_game_at": None if found["damaged"] else show_us(_last_game_us(run)),
             "rules": manifest.get("rules", {}).get("name"),
             "rows_read": manifest.get("rows_read"),
             "bins": manifest.get("bins"),
@@ -134,6 +137,7 @@ def status_text(found: dict[str, Any], now: int | None = None) -> str:
             f"  rules        {printable(found['rules'], 60)}",
             f"  rows read    {_number(found['rows_read'])}: {shares}",
             f"  players      {_number(found['players'])}",
+            *(f"  damaged      {printable(text, 400)}" for text in found["damaged"]),
         ]
     lines.append(f"  disk         {found['bytes'] / 2**20:,.1f} MiB")
     if found["at_work"]:

@@ -29,6 +29,7 @@ from eloreplay.published import chosen_reading
 from eloreplay.queries import DEFAULT_MEMORY, Database, all_columns
 from eloreplay.rowstore import files_sql, rows_path, undated_path
 from eloreplay.rules import Ruleset
+from eloreplay.run_tables import insist_tables
 from eloreplay.store import database_home
 from eloreplay.study_folder import MANIFEST, study_folder
 from eloreplay.tables import read_kept, write_parquet
@@ -105,6 +106,7 @@ def _reconcile(
 ) -> Reconciled:
     """As `reconcile`, of a run that is kept from being dropped meanwhile."""
     manifest = read_manifest(run)
+    insist_tables(run)
     ruleset = ruleset_of(manifest)
     tolerance = options.tolerance
     if tolerance is None:

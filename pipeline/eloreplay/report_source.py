@@ -12,10 +12,13 @@ import polars as pl
 import pyarrow as pa
 
 from eloreplay.console import printable
-from eloreplay.errors import UsageFault
+from eloreplay.errors import EnvironmentFault, UsageFault
 from eloreplay.report_parts import Figure, Part, Text, share
+from eloreplay.run_tables import AGGREGATES, COLUMNS, table_faults
 from eloreplay.tables import read_parquet
 
+#: Kinds of folders that hold a run.
+OF_RUNS = ("backfill", "nightly", "rollback", "forget")
 #: Of a name or id on the page.
 NAME_WIDTH = 60
 
@@ -39,14 +42,25 @@ class Tables:
         return (self.folder / f"{name}.parquet").is_file()
 
     def read(self, name: str, columns: Iterable[str] | None = None) -> pl.DataFrame:
-        """A table, or those of its `columns` that it has."""
+        """A table, or those of its `columns` that it has.
+
+        Raises:
+            EnvironmentFault: it is gone, damaged, or of a run and not what a run writes.
+        """
         path = self.folder / f"{name}.parquet"
+        if self.manifest.get("kind") in OF_RUNS:
+            for fault in table_faults(path, (COLUMNS | AGGREGATES).get(name, ())):
+                raise EnvironmentFault(fault)
         wanted = None
-        if columns is not None:
-            with path.open("rb") as file:
-                there = pl.read_parquet_schema(file)
-            wanted = [column for column in columns if column in there]
-        frame = pl.from_arrow(read_parquet(path, wanted))
+        try:
+            if columns is not None:
+                with path.open("rb") as file:
+                    there = pl.read_parquet_schema(file)
+                wanted = [column for column in columns if column in there]
+            frame = pl.from_arrow(read_parquet(path, wanted))
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise EnvironmentFault(f"{path}: a table of the folder cannot be read: {text}") from None
         assert isinstance(frame, pl.DataFrame)
         return frame
 

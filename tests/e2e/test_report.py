@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -298,7 +299,15 @@ def test_a_damaged_table_is_named(tmp_path: Path, run_backfill: Backfill) -> Non
     (out.current / "summary.parquet").write_bytes(b"PAR1")
     code, _, err = call("report", out.folder)
     assert code == 1
-    assert "a table of the folder cannot be read" in err
+    assert "summary.parquet is not what a run writes (it cannot be read: " in err
+
+
+def test_a_damaged_table_of_a_study_is_named(tmp_path: Path, site: Site) -> None:
+    study = shutil.copytree(site["calibrate"], tmp_path / "study")
+    (study / "summary.parquet").write_bytes(b"PAR1")
+    code, _, err = call("report", study)
+    assert code == 1
+    assert f"{study / 'summary.parquet'}: a table of the folder cannot be read: " in err
 
 
 def test_without_the_extra_a_run_says_what_to_install_and_goes_on(run_backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
