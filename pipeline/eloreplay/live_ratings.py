@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from eloreplay.columns import LIVE_GAME_COLUMNS, LIVE_PLAYER_COLUMNS, NO_MAPPING, load_mapping
+from eloreplay.console import counted
 from eloreplay.errors import InputRefused
 from eloreplay.forgotten import Forgotten
 from eloreplay.games import GAMES, PLAYERS, POOL
 from eloreplay.queries import Database
 from eloreplay.reader import TableReader, TableSpec, TypeLedger
-from eloreplay.sources import find_sources
+from eloreplay.sources import Source, find_sources
 
 Grain = Literal["game", "player"]
 WHAT = "live ratings"
@@ -19,9 +21,15 @@ NUMBERS = tuple(column.name for column in LIVE_GAME_COLUMNS if column.kind == "n
 
 
 def read_live(
-    database: Database, live: str, columns: Path | None, types: dict[str, str], pool: str | None, forgotten: Forgotten
-) -> tuple[Grain, int]:
-    """Read the live ratings into the table `live_staged`; returns their grain and number of rows.
+    database: Database,
+    live: str,
+    columns: Path | None,
+    types: dict[str, str],
+    pool: str | None,
+    forgotten: Forgotten,
+    note: Callable[[str], None],
+) -> tuple[Grain, int, int]:
+    """Read the live ratings into the table `live_staged`; returns their grain, the number of rows, and of those left out.
 
     They are of games when they have (or the columns file maps) a `game_id`, else of players.
 
@@ -32,11 +40,13 @@ def read_live(
         types: SQL type by family of ids, of the run.
         pool: column of the ladder, or None.
         forgotten: players whose ids are replaced as they are read.
+        note: told which rows are left out, and which figures are no numbers.
 
     Raises:
-        InputRefused: a missing column, a wrong type, or games without any rating.
+        InputRefused: no Parquet, no row, a missing column, a wrong type, or games without any rating.
         UsageFault: the columns file.
     """
+    _insist_parquet(live)
     sources = find_sources([live], WHAT)
     mapping = NO_MAPPING
     if columns is not None:
@@ -60,4 +70,43 @@ def read_live(
     reader.plan(sources)
     reader.create("live_staged")
     reader.stage("live_staged", sources)
-    return grain, sum(source.rows for source in sources)
+    rows = sum(source.rows for source in sources)
+    if not rows:
+        raise InputRefused(f"{live}: not one row in it, so there is nothing to hold against the run: was it exported whole?")
+    # A figure that is no number says as much as one that is not there.
+    numbers = NUMBERS if grain == "game" else ("rating",)
+    odd = " or ".join(f"not isfinite({name})" for name in numbers)
+    _say(database, sources, odd, "a rating or change that is no number (NaN or infinite), which counts as not given", note)
+    sets = ", ".join(f"{name} = case when isfinite({name}) then {name} end" for name in numbers)
+    database.execute(f"update live_staged set {sets} where {odd}")
+    missing, what = ("game_id is null", "no game_id") if grain == "game" else ("player_id is null", "no player_id")
+    if grain == "player":
+        missing, what = f"{missing} or rating is null", f"{what} or no rating"
+    left_out = _say(database, sources, missing, f"{what}: left out", note)
+    database.execute(f"delete from live_staged where {missing}")
+    if left_out == rows:
+        raise InputRefused(f"{live}: every row has {what}, so there is nothing to hold against the run")
+    return grain, rows, left_out
+
+
+def _insist_parquet(live: str) -> None:
+    """Refuse a file of another format, by its name and its first bytes."""
+    path = Path(live)
+    if path.suffix == ".parquet" or not path.is_file():
+        return
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return
+    raise InputRefused(f"{live}: LIVE must be Parquet, and this is something else (CSV?): write it as Parquet first")
+
+
+def _say(database: Database, sources: Sequence[Source], condition: str, what: str, note: Callable[[str], None]) -> int:
+    """Say how many rows of `live_staged` meet a condition, and which is the first; returns how many."""
+    ((rows, first),) = database.connection.execute(
+        f"select count(*), min((file_no, row_no)) from live_staged where {condition}"
+    ).fetchall()
+    if rows:
+        file_no, row_no = first.values() if isinstance(first, dict) else first
+        have = counted(rows, "row of the live ratings has", "rows of the live ratings have")
+        note(f"{have} {what}; the first is row {row_no} (from 0) of {sources[file_no].shown}")
+    return int(rows)

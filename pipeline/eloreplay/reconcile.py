@@ -115,7 +115,7 @@ def _reconcile(
         database = Database(home / "live.duckdb", threads=options.threads, memory_limit=options.memory_limit, spill=home / "spill")
         try:
             work = _Work(database, run, manifest, ruleset, tolerance, report, note)
-            grain, rows = work.read(live, options.columns)
+            grain, rows, left_out = work.read(live, options.columns)
             found, players, faults = work.games() if grain == "game" else work.players()
         finally:
             database.close()
@@ -124,7 +124,8 @@ def _reconcile(
         for table, name in ((players, FILES[0]), (faults, FILES[1])):
             write_parquet(table.to_arrow(), folder.new / name)
         about = {key: manifest.get(key) for key in ("run", "as_of")}
-        found = {"run": {"folder": str(run), **about}, "rules": ruleset.name, "live": live, "rows": rows, "grain": grain, **found}
+        read = {"live": live, "rows": rows, "rows_left_out": left_out, "grain": grain}
+        found = {"run": {"folder": str(run), **about}, "rules": ruleset.name, **read, **found}
         write_manifest(
             folder.new / MANIFEST, {"kind": KIND, "files": list(FILES), **found, "tolerance": tolerance, "versions": versions()}
         )
@@ -158,7 +159,7 @@ class _Work:
                 f"create view {name} as select {nobody}* from read_parquet({files_sql(files)}, hive_partitioning = false)"
             )
 
-    def read(self, live: str, columns: Path | None) -> tuple[str, int]:
+    def read(self, live: str, columns: Path | None) -> tuple[str, int, int]:
         """Read the live ratings and what their ids mean."""
         database = self._database
         shape = database.arrow_of("select pool, game_id, winner_id from timeline limit 0").schema
@@ -166,7 +167,7 @@ class _Work:
         self._types = dict(zip(("pool", "games", "players"), kinds, strict=True))
         self._report("reading live ratings", 0, 0)
         pool = self._manifest["input_options"]["pool"]
-        grain, rows = read_live(database, live, columns, self._types, pool, read_forgotten(self._run))
+        read = read_live(database, live, columns, self._types, pool, read_forgotten(self._run), self._note)
         if not self.pool:
             database.execute("alter table live_staged alter pool set data type varchar using null")
         player = self._types["players"]
@@ -174,7 +175,7 @@ class _Work:
         database.execute(
             f"create table aliases as select {all_columns({'alias_id': player, 'player_id': player})} from read_parquet({path})"
         )
-        return grain, rows
+        return read
 
     # ------------------------------------------------------------ one row a game
 
@@ -182,9 +183,6 @@ class _Work:
         """Live ratings game by game."""
         database = self._database
         database.create_table("live_rows", "reconcile_live")
-        ((nameless,),) = database.connection.execute("select count(*) from live_staged where game_id is null").fetchall()
-        if nameless:
-            self._note(f"{nameless} rows of the live ratings have no game id and are left out")
         ((first_us, last_us, known),) = database.connection.execute(
             "select min(epoch_us(played_at)), max(epoch_us(played_at)), count(*) from timeline semi join live_rows "
             "on timeline.game_id = live_rows.game_id"
@@ -279,7 +277,7 @@ class _Work:
             database.arrow_of(
                 "select live_staged.pool, coalesce(aliases.player_id, live_staged.player_id) as player_id, rating, games "
                 "from live_staged left join aliases on live_staged.player_id = aliases.alias_id "
-                "where live_staged.player_id is not null order by all"
+                "order by all"
             )
         )
         ours = pl.from_arrow(read_kept(self._run / "players.parquet"))
@@ -317,7 +315,7 @@ class _Work:
             .when(more > 0)
             .then(pl.lit("more games"))
             .when(more == 0)
-            .then(pl.lit("same games, other changes"))
+            .then(pl.lit("same number of games, another rating"))
             .otherwise(pl.lit("another rating"))
             .alias("cause"),
             difference.alias("difference"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from eloreplay.boards import to_the_second
-from eloreplay.console import number, printable
+from eloreplay.console import counted, number, printable
 
 #: What to make of a cause, in a line.
 MEANING = {
@@ -104,12 +104,11 @@ def _by_player(found: dict[str, Any]) -> list[str]:
         return [*lines, "", "Nothing differs."]
     spread = found["difference"]
     if spread["least"] is not None:
-        lines.append(
-            f"  the others      live less ours from {number(spread['least'], sign=True)} to {number(spread['most'], sign=True)}, "
-            f"in the middle {number(spread['middle'], sign=True)}"
-        )
+        least, middle, most = (number(spread[name], sign=True) for name in ("least", "middle", "most"))
+        apart = least if least == most else f"from {least} to {most}, in the middle {middle}"
+        lines.append(f"  the others      live less ours {apart}")
     for row in found["causes"]:
-        lines += ["", f"{row['cause'].capitalize()}: {row['players']:,} players"]
+        lines += ["", f"{row['cause'].capitalize()}: {counted(row['players'], 'player')}"]
         for one in row["examples"]:
             ours, live = number(one["rating_ours"]), number(one["rating_live"])
             games = f", games {one['games_ours'] or 0:,} and {one['games_live']:,}" if one["games_live"] is not None else ""

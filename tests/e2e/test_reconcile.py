@@ -272,7 +272,7 @@ def test_one_row_a_player(sample: Out, games: list[Game], tmp_path: Path) -> Non
     assert said["players"] == {"all": players.height, "agree": players.height - 3}
     causes = {row["cause"]: row["examples"][0] for row in said["causes"]}
     assert (causes["behind"]["player_id"], causes["behind"]["behind"]) == (late, 1)
-    assert causes["same games, other changes"]["player_id"] == off
+    assert causes["same number of games, another rating"]["player_id"] == off
     assert causes["not in live"]["player_id"] == players["player_id"][-1]
     text = reconcile(sample.folder, tmp_path / "live.parquet", "--columns", columns, "--to", tmp_path / "to").ok().stdout
     assert "as before his last 1" in text
@@ -320,7 +320,45 @@ def test_what_cannot_be_held_against_the_run_is_refused(run_backfill: Backfill, 
         ([{"game_id": "1", "winner_before": 1500}], 3, "7 is not '007'"),
         ([{"game_id": 2, "winner_before": 1500}], 2, "none of the live games is a rated game"),
         ([{"game_id": 1, "winner_before": "1500"}], 3, "a number is needed"),
+        ([{"game_id": None, "winner_before": 1500}], 3, "every row has no game_id"),
+        ([{"player_id": "a", "rating": math.nan}], 3, "every row has no player_id or no rating"),
     ):
         refused = reconcile(out, write(tmp_path / "live.parquet", rows))
         assert (refused.code, words in refused.stderr) == (code, True), refused.text
     assert not (out / "studies" / "reconcile").exists()
+    write(tmp_path / "live.parquet", [{"player_id": "a", "rating": 1500.0}])
+    pl.read_parquet(tmp_path / "live.parquet").head(0).write_parquet(tmp_path / "none.parquet")
+    refused = reconcile(out, tmp_path / "none.parquet")
+    assert (refused.code, "none.parquet: not one row in it" in refused.stderr) == (3, True), refused.text
+    (tmp_path / "live.csv").write_text("player_id,rating\na,1500\n")
+    refused = reconcile(out, tmp_path / "live.csv")
+    assert (refused.code, "live.csv: LIVE must be Parquet" in refused.stderr) == (3, True), refused.text
+
+
+def test_rows_that_say_nothing_are_counted_and_the_first_is_named(run_backfill: Backfill, tmp_path: Path) -> None:
+    rules = own_rules(tmp_path / "r.toml")
+    out = run_backfill([game(1, "2026-10-01 12:00:00", "a", "b"), game(2, "2026-10-01 13:00:00", "c", "d")], rules=rules).ok()
+    own = {row["player_id"]: float(row["rating"]) for row in out.rows("players")}
+    live = tmp_path / "live.parquet"
+    write(
+        live,
+        [
+            {"player_id": "a", "rating": own["a"] + 47},
+            {"player_id": "b", "rating": math.nan},
+            {"player_id": None, "rating": 1500.0},
+            {"player_id": "c", "rating": None},
+            {"player_id": "d", "rating": own["d"]},
+        ],
+    )
+    said = reconcile(out.folder, live).ok()
+    assert f"3 rows of the live ratings have no player_id or no rating: left out; the first is row 1 (from 0) of {live}" in (
+        said.stderr
+    )
+    assert "1 row of the live ratings has a rating or change that is no number" in said.stderr
+    assert "  the others      live less ours +47\n" in said.stdout
+    assert "Not in live: 2 players\n" in said.stdout
+    assert found(out.folder, live)["rows_left_out"] == 3
+    write(live, [{"game_id": 1, "winner_before": math.nan, "loser_before": 1500.0}, {"game_id": None, "winner_before": 1.0}])
+    said = reconcile(out.folder, live).ok()
+    assert "1 row of the live ratings has no game_id: left out; the first is row 1 (from 0)" in said.stderr
+    assert "that is no number (NaN or infinite), which counts as not given; the first is row 0 (from 0)" in said.stderr
