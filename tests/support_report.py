@@ -138,6 +138,21 @@ class Site:
     def _sweep_unscored(self) -> Path:
         return self._sweep("sweep4", "--vary", "divisor=400,1200", "--train-until", "2027-01-01")
 
+    def _few(self) -> Path:
+        """One version; the last month has three games, and the weaker side won them."""
+        rows = some_games(7, 900)
+        late = [game(f"l{at}", ts("2026-05-02") + at, f"p{39 - at}", f"p{at}") for at in range(3)]
+        return self.run("few", [*rows, *late], "--as-of", "2026-05-03T00:00:00Z").current
+
+    def _still(self) -> Path:
+        """A night of few games: most of the board does not move, and some lines are passed by others."""
+        out = self.run("still", some_games(9, 600))
+        more = [game(f"n{at}", ts("2026-04-28") + at, f"p{20 + at % 3}", f"p{at % 4}") for at in range(24)]
+        write(self.base / "still" / "run1" / "in" / "more.parquet", more)
+        code, _, err = call("nightly", self.base / "still" / "run1" / "in", "--out", out.folder, "--quiet", *AS_OF)
+        assert code == 0, err
+        return out.current
+
     def _plain(self) -> Path:
         """Without the study, with a column that the rules do not use, and games after the as-of."""
         rows = [*some_games(5, 200, weight=[1.0, 2.0]), game("later", ts("2026-06-01"), "p1", "p2", weight=1.0)]

@@ -219,7 +219,15 @@ def _curve(
     if games:
         most = round_axis("games", [row["games"] for row in filled], least=0.0, marks=3, whole=True)
         below = Series("games", "bars", 0, bars), most
-    series = [Series(EXPECTED, "line", 2, expected), Series("real, with 95 % interval", "dots", 1, real)]
+    series = [Series(EXPECTED, "line", 2, expected)]
+    last = filled[-1]
+    if axis_name == "gap" and last["bin_high"] is None and len(filled) > 1:
+        # The last bin holds all wider gaps: its mean is no point of the line, and stands beside it as a level.
+        series = [
+            Series(EXPECTED, "line", 2, expected[:-1]),
+            Series("", "line", 2, [Mark(last["bin_low"], last["expected_rate"]), Mark(x.high, last["expected_rate"])]),
+        ]
+    series.append(Series("real, with 95 % interval", "dots", 1, real))
     return Plot(name + suffix, title, _curve_words(filled, axis_name), x, y, series, below=below)
 
 
@@ -230,6 +238,13 @@ def heights(filled: Sequence[dict[str, Any]]) -> list[float]:
     for row in sure:
         values += _bounds(row)
     return finite(values)
+
+
+def reaches(rows: Sequence[dict[str, Any] | None]) -> list[float]:
+    """What an axis must hold of rates and their intervals: those of few games would make it useless, and are marked at its edge."""
+    known = [row for row in rows if row is not None]
+    sure = [row for row in known if (row["games"] or 0) >= FEW] or known
+    return finite([row[name] for row in sure for name in ("value", "low", "high")])
 
 
 def _curve_words(filled: Sequence[dict[str, Any]], axis: str) -> str:
@@ -271,11 +286,13 @@ def versions_section(ladder: Ladder, manifest: dict[str, Any]) -> Section:
     names = [version["name"] for version in known]
     table = Table(
         "Rule versions",
-        ["version", "from", "divisor", "k", "games", "expected", "real", "95 % interval", "log loss", "slope", "divisor that fits"],
+        ["version", "divisor", "expected", "real", "games", "95 % interval", "log loss", "slope", "divisor that fits", "k", "from"],
         [_version_row(ladder, version) for version in known],
-        words=(0, 1, 3),
+        words=(0, 9, 10),
     )
-    chart = rates_chart(ladder, "versions", "Expected and real share of wins of the favourites, by rule version", "version", names)
+    title_ = "Expected and real share of wins of the favourites, by rule version"
+    # One version would be a chart of one line.
+    chart = rates_chart(ladder, "versions", title_, "version", names) if len(names) > 1 else None
     blocks = [Block(chart, table, wide=True, open_table=True)]
     lead: list[Text] = [_versions_lead(ladder, names)]
     if len(names) > 1:
@@ -312,16 +329,16 @@ def _version_row(ladder: Ladder, version: dict[str, Any]) -> list[Text]:
     key = ("version", version["name"])
     return [
         [printable(version["name"], 40)],
-        [_day(version.get("from"))],
         [f"{version['divisor']:,g}" + (" / √length" if version["divide_by"] != "none" else "")],
-        [_k_words(version)],
-        [ladder.figure("games", count, *key)],
         [ladder.figure("favourite_expected_rate", share, *key)],
         [ladder.figure("favourite_real_rate", share, *key)],
+        [ladder.figure("games", count, *key)],
         ladder.interval("favourite_real_rate", share, *key),
         [ladder.figure("log_loss", lambda x: number(x, 4), *key)],
         [ladder.figure("slope", lambda x: number(x, 3), *key)],
         [ladder.figure("fitted_divisor", count, *key)],
+        [_k_words(version)],
+        [_day(version.get("from"))],
     ]
 
 
@@ -355,9 +372,8 @@ def rates_chart(ladder: Ladder, name: str, title: str, slice_: str, values: Sequ
         expected.append(Mark(promised, at, said=f"{printable(value)}: expected {share(promised)}"))
         said = f"{printable(value)}: real {share(row['value'])} ({share(row['low'])} – {share(row['high'])})"
         real.append(Mark(row["value"], at, row["low"], row["high"], said=said))
-    x = rate_axis(
-        "won by the favourite", [mark.x for mark in expected] + finite([v for m in real for v in (m.x, m.low, m.high)]), marks=4
-    )
+    found = [ladder.row("favourite_real_rate", slice_, value) for value in values]
+    x = rate_axis("won by the favourite", [mark.x for mark in expected] + reaches(found), marks=4)
     words = ". ".join(f"{r.said}, {e.said.split(': ')[-1]}" for e, r in zip(expected, real, strict=True))
     labels = [printable(value, 30) for value in values]
     series = [Series(EXPECTED, "tick", 2, expected), Series("real, with 95 % interval", "dots", 1, real)]

@@ -191,6 +191,11 @@ class Rows:
     level: tuple[float, str] | None = None
     kind: str = "rows"
 
+    @property
+    def outside(self) -> int:
+        """How many rows have a dot that the axis does not reach."""
+        return len({mark.y for one in self.series if one.kind == "dots" for mark in one.marks if not self.x.holds(mark.x)})
+
 
 @dataclass(frozen=True)
 class HeatCell:

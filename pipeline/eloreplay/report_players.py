@@ -9,7 +9,7 @@ import polars as pl
 
 from eloreplay.publish import SUMMARY_ACTIVE_DAYS
 from eloreplay.report_axes import rate_axis, round_axis, spread_out, step_of
-from eloreplay.report_curves import EXPECTED, nothing_to_say, rates_chart
+from eloreplay.report_curves import EXPECTED, nothing_to_say, rates_chart, reaches
 from eloreplay.report_parts import (
     Axis,
     Band,
@@ -22,7 +22,6 @@ from eloreplay.report_parts import (
     Table,
     Text,
     count,
-    finite,
     number,
     share,
 )
@@ -65,11 +64,13 @@ def distribution_section(ladder: Ladder) -> Section:
     names = ["min", "p05", "p25", "median", "p75", "p95", "max"]
     words = ["lowest", "5 % below", "25 % below", "median", "75 % below", "95 % below", "highest"]
     parts = [part, ("all", "")] if active else [part]
+    # A quantile between two whole ratings is shown as a rating is.
+    digits = 0 if ladder.tables.read("players", ["rating"])["rating"].dtype.is_integer() else 1
     table = Table(
         "Quantiles of the ratings at the end",
         ["", *(["active players"] if active else []), "all players"],
         [
-            [[word], *([ladder.figure(f"rating_{name}", lambda x: number(x, 0 if x == int(x) else 1), *one)] for one in parts)]
+            [[word], *([ladder.figure(f"rating_{name}", lambda x: number(x, digits), *one)] for one in parts)]
             for name, word in zip(names, words, strict=True)
         ],
     )
@@ -187,9 +188,8 @@ def _strongest_chart(ladder: Ladder, months: Sequence[str]) -> Rows:
         expected.append(Mark(promised, at, said=f"{month}: expected {share(promised)}"))
         said = f"{month}: real {share(row['value'])} ({share(row['low'])} – {share(row['high'])})"
         real.append(Mark(row["value"], at, row["low"], row["high"], said=said))
-    x = rate_axis(
-        "won by the top tenth", [m.x for m in expected] + finite([v for m in real for v in (m.x, m.low, m.high)]), marks=4
-    )
+    sure = [ladder.row("strongest_decile_real_rate", "month", month) for month in months]
+    x = rate_axis("won by the top tenth", [m.x for m in expected] + reaches(sure), marks=4)
     under = sum(r.x < e.x for e, r in zip(expected, real, strict=True))
     said = f"In {under} of {len(real)} months the top tenth won less often than expected. The table has every month."
     series = [Series(EXPECTED, "tick", 2, expected), Series("real, with 95 % interval", "dots", 1, real)]
@@ -251,8 +251,9 @@ def swing_section(ladder: Ladder) -> Section:
         for name, marks in bars.items()
         if marks
     ]
+    labels = [f"{week}: {count(ladder.value('player_weeks', 'week', week))} weeks of players" for week in weeks]
     words = "; ".join(mark.said for mark in sorted((m for marks in bars.values() for m in marks), key=lambda m: m.y))
-    chart = Rows("swing", "Weekly swing of a rating by the games of the week", words, list(weeks), x, series)
+    chart = Rows("swing", "Weekly swing of a rating by the games of the week", words, labels, x, series)
     rows: list[list[Text]] = [
         [
             [week],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eloreplay.report_parts import Section
 
+TABLES = "Every number of this page stands, with all its digits, in the tables of the folder that the page was made in."
 #: Beside an interval: what it takes for granted.
 TOO_NARROW = (
     "as if games were independent; the same players meet again, so the truth is less sure: "
@@ -116,7 +117,7 @@ def divisor_verdict(own: float | None, fitted: Interval, slope: Interval) -> str
 
 def terms_section() -> Section:
     """How each number of a run or study is defined."""
-    return Section("terms", "How each number is defined", [["docs/outputs.md has every column of the tables."]], terms=TERMS)
+    return Section("terms", "How each number is defined", [[TABLES]], terms=TERMS)
 
 
 def sweep_terms_section() -> Section:

@@ -15,9 +15,9 @@ from eloreplay.report_source import Ladder, Tables, manifest_figure
 STALE_US = 48 * 3_600_000_000
 NOTES_SHOWN, DAYS_SHOWN, MONTHS_SHOWN = 12, 10, 60
 BIN_WORDS = {
-    "rated": "rated",
+    "rated": "games that make the ratings",
     "unrated": "not rated by the rules: another mode, or an excluded player",
-    "voided": "voided",
+    "voided": "games that were taken back",
     "held": "ended after the as-of: wait for a later run",
     "duplicate": "copies and older revisions of a game",
     "rejected": "refused",
@@ -28,17 +28,17 @@ REASONS = {
     "conflicting_copies": "copies of a game contradict each other",
     "unknown_mode": "a mode that the rules do not know",
     "self_play": "both sides are one player",
-    "bad_cube": "no cube value of the rules",
-    "bad_match_length": "no match length of the rules",
-    "bad_result": "no result of the rules",
-    "bad_weight": "no weight",
-    "bad_advantage": "no advantage",
+    "bad_cube": "a cube value that the rules do not have",
+    "bad_match_length": "a match length that the rules do not have",
+    "bad_result": "a result that the rules do not have",
+    "bad_weight": "a weight that is no number to rate with",
+    "bad_advantage": "an advantage that is no number to rate with",
     "before_first_rule_version": "before the first rule version",
-    "bad_points": "no points of the rules",
+    "bad_points": "points that the rules cannot add",
 }
 KINDS = {
     "backfill": "a whole backfill",
-    "nightly": "a night",
+    "nightly": "a nightly run",
     "what-if": "a what-if, not what is published",
     "rollback": "a rollback",
     "forget": "a run made anew without a player's id",
@@ -61,7 +61,7 @@ def about(manifest: dict[str, Any]) -> Text:
     rules = manifest["rules"]
     return [
         f"Rules {printable(rules['name'], 60)}: {printable(rules['content'].get('title') or 'without a title', 200)}. As of ",
-        f"{instant_text(manifest['as_of_us'])}; {kind}, made {_minute(manifest['made_at'])}.",
+        f"{instant_text(manifest['as_of_us'])}. Made {_minute(manifest['made_at'])} by {kind}.",
     ]
 
 
@@ -82,9 +82,9 @@ def tiles(ladders: Sequence[Ladder]) -> list[tuple[str, Text]]:
         ("favourites won", [one.figure("favourite_real_rate", lambda x: share(x, 2))]),
         ("expected", [one.figure("favourite_expected_rate", lambda x: share(x, 2))]),
         ("log loss", [one.figure("log_loss", lambda x: number(x, 4))]),
-        ("middle half", [one.figure("rating_middle_half_width", count, *active)]),
+        ("the middle half of them spans", [one.figure("rating_middle_half_width", count, *active), " points"]),
     ]
-    return [(name, text) for name, text in found if text != ["–"]]
+    return [(name, text) for name, text in found if text[0] != NONE]
 
 
 def trust_section(tables: Tables) -> Section:
@@ -96,7 +96,7 @@ def trust_section(tables: Tables) -> Section:
     if len(notes) > NOTES_SHOWN:
         checks.append(Check("look", [f"and {len(notes) - NOTES_SHOWN} more notes, in the manifest"]))
     looks = sum(check.level != "ok" for check in checks)
-    verdict = "Nothing stands out." if not looks else f"{looks} {'point needs' if looks == 1 else 'points need'} a look."
+    verdict = "Nothing stands out." if not looks else f"{looks} {'thing' if looks == 1 else 'things'} to look at."
     return Section("trust", "What ran, and whether to trust it", [[verdict]], [Block(None, _bins_table(tables))], checks)
 
 
@@ -175,16 +175,16 @@ def _night_checks(tables: Tables) -> list[Check]:
 def _bins_table(tables: Tables) -> Table:
     bins = tables.manifest["bins"]
     rows: list[list[Text]] = [
-        [[name], [BIN_WORDS[name]], [manifest_figure(tables, count, "bins", name)]] for name in bins if name != "rejected"
+        [[name], [manifest_figure(tables, count, "bins", name)], [BIN_WORDS[name]]] for name in bins if name != "rejected"
     ]
     rows += [
-        [["rejected"], [REASONS.get(reason, reason)], [manifest_figure(tables, count, "bins", "rejected", reason)]]
+        [["rejected"], [manifest_figure(tables, count, "bins", "rejected", reason)], [REASONS.get(reason, reason)]]
         for reason, found in bins["rejected"].items()
         if found
     ]
     if not any(bins["rejected"].values()):
-        rows.append([["rejected"], ["nothing is refused"], ["0"]])
-    return Table("Every row read, by its bin", ["bin", "what it holds", "rows"], rows, words=(0, 1))
+        rows.append([["rejected"], ["0"], ["nothing is refused"]])
+    return Table("Every row read, by its bin", ["bin", "rows", "what it holds"], rows, words=(0, 2))
 
 
 def quality_section(tables: Tables, ladders: Sequence[Ladder]) -> Section:
@@ -192,7 +192,7 @@ def quality_section(tables: Tables, ladders: Sequence[Ladder]) -> Section:
     manifest = tables.manifest
     refused = manifest["bins"]["rejected"]
     reasons: list[list[Text]] = [
-        [[reason], [REASONS.get(reason, "")], [manifest_figure(tables, count, "bins", "rejected", reason)]] for reason in refused
+        [[reason], [manifest_figure(tables, count, "bins", "rejected", reason)], [REASONS.get(reason, "")]] for reason in refused
     ]
     total = sum(refused.values())
     lead: list[Text] = [
@@ -207,7 +207,7 @@ def quality_section(tables: Tables, ladders: Sequence[Ladder]) -> Section:
     if len(ladders) == 1:
         months = _months_block(ladders[0])
         blocks += [months] if months else []
-    blocks.append(Block(None, Table("Refused rows by reason", ["reason", "what it means", "rows"], reasons, words=(0, 1))))
+    blocks.append(Block(None, Table("Refused rows by reason", ["reason", "rows", "what it means"], reasons, words=(0, 2))))
     if manifest.get("award_rows_read"):
         awards = manifest["award_bins"]
         rows: list[list[Text]] = [

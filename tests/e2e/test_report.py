@@ -337,6 +337,46 @@ def test_no_run_waits_for_its_page(run_backfill: Backfill, monkeypatch: pytest.M
     assert not (out / "current" / "report.html").exists()
 
 
+def test_who_did_not_move_has_the_rank_before(site: Site) -> None:
+    """The rank before of every line of the board is that of the run before."""
+    runs = site["still"].parent
+    ranks = dict(pl.read_parquet(runs / "000001" / "leaderboard.parquet").select("player_id", "rank").iter_rows())
+    page = site.page("still").read_text(encoding="utf-8")
+    table = page[page.index("<caption>The first 20 of the board") :]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table[: table.index("</table>")].split("<tr>")[2:]]
+    board = pl.read_parquet(site["still"] / "leaderboard.parquet").head(20)["player_id"].to_list()
+    moves = [re.sub("<.*?>", "", row[3]) for row in rows]
+    assert [re.sub("<.*?>", "", row[7]) for row in rows] == [str(ranks[player]) for player in board]
+    assert moves.count("=") > 8
+    still = [at for at, move in enumerate(moves) if move == "="]
+    assert any(ranks[board[at]] != at + 1 for at in still), "nobody was passed by others"
+
+
+def test_a_month_of_few_games_does_not_set_the_axis(site: Site) -> None:
+    """Rates of other months stay apart; the one of three games is an arrow at the edge, and the page says so."""
+    page = site.page("few").read_text(encoding="utf-8")
+    chart = page[page.index("<figcaption>Month</figcaption>") :]
+    chart = chart[: chart.index("</figure>")]
+    assert "1 row of few games lies beyond the picture, an arrow at its edge" in chart
+    assert '<svg class="beyond" x="0" y="50%">' in chart
+    ticks = [int(tick) for tick in re.findall(r">(\d+)%</text>", chart)]
+    assert 20 < min(ticks) < max(ticks) < 90
+    assert "2026-05: real 0.0%" in chart
+
+
+def test_one_version_is_a_table_and_no_chart(site: Site) -> None:
+    _, page = report.load_page(site["few"])
+    (section,) = (section for chapter in page.chapters for section in chapter.sections if section.name == "versions")
+    assert [(block.chart, block.table is not None) for block in section.blocks] == [(None, True)]
+
+
+def test_an_interval_beyond_the_picture_has_an_arrow(site: Site) -> None:
+    page = site.page("few").read_text(encoding="utf-8")
+    plot = page[page.index("<figcaption>Favourites by expected score") :]
+    plot = plot[: plot.index("</figure>")]
+    assert plot.count('<svg class="beyond"') >= 1
+
+
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_pictures(kind: str, site: Site, tmp_path: Path) -> None:
     for name in ("sweep_two", "one") if kind == "png" else ("sweep_one", "empty"):
