@@ -15,7 +15,6 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from eloreplay.cluster_prepare import Preparation
 from eloreplay.cluster_timeline import ClusterTimelineWriter
 from eloreplay.errors import EnvironmentFault
 from eloreplay.events import Events, awards_table, load_events
-from eloreplay.executors import Cluster
+from eloreplay.executors import THREADS, Cluster, team
 from eloreplay.games import Intake, Report
 from eloreplay.prepare import Recent, Stretch, prepare
 from eloreplay.queries import Database
@@ -309,7 +308,7 @@ def prepared_ahead(
     Yields:
         A stretch's pieces, and the stretch. At most two stretches are held at a time.
     """
-    with database.another() as other, ThreadPoolExecutor(1) as thread:
+    with database.another() as other, team(THREADS, 1) as thread:
         groups = stretches(piece for one in chunks for piece in pieces(other, one))
 
         def following(before: Recent) -> tuple[list[Piece], Stretch] | None:
@@ -320,7 +319,7 @@ def prepared_ahead(
 
         waiting = thread.submit(following, recent)
         try:
-            while (found := waiting.result()) is not None:
+            while (found := thread.result(waiting)) is not None:
                 waiting = thread.submit(following, found[1].trailing)
                 yield found
         except BaseException:

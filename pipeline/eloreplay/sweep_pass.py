@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from eloreplay.compiled import ready
 from eloreplay.errors import InputRefused, UsageFault
 from eloreplay.events import INT32_MAX, Events, adjust
+from eloreplay.executors import THREADS, team
 from eloreplay.games import put_rule_versions
 from eloreplay.kernel import ROUND_HALF_AWAY, ROUND_NONE
 from eloreplay.queries import Database
@@ -186,13 +186,13 @@ def rate_all(every: Sequence[Arm], games: Iterable[tuple[Played, list[Run]]], fi
         Seconds spent on rating, the preparation of the games left out.
     """
     elapsed = 0.0
-    with ThreadPoolExecutor(threads) as pool:
+    with team(THREADS, threads) as members:
         for played, runs in games:
             started = time.perf_counter()
-            waiting = [pool.submit(arm.rate, played, runs, field) for arm in every]
+            waiting = [members.submit(arm.rate, played, runs, field) for arm in every]
             # An error of any setting is an error of the sweep.
             for one in waiting:
-                one.result()
+                members.result(one)
             elapsed += time.perf_counter() - started
     for arm in every:
         close_weeks(arm.state, arm.sums, 0 if field.split_us is None else 1)
