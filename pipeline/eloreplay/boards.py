@@ -106,7 +106,7 @@ def board(root: Path, until_us: int | None = None) -> dict[str, Any]:
     if until_us is None:
         for text in table_faults(path, COLUMNS["leaderboard"]):
             raise EnvironmentFault(text)
-    if until_us is not None:
+    else:
         if run != current_run(root):
             raise UsageFault(f"--published-on goes with the folder itself ({root}), not with one run of it ({run.name})")
         found = board_until(root, until_us)
