@@ -2,7 +2,7 @@
 -- Grain: one row a UTC day and kind that occurs.
 -- Inputs: differing (from_us, to_us: where games may differ); timeline_before (the old timeline there; pool '' when there is one pool
 --   only), rule_inputs (what is rated now), judged, set_aside, $horizon_us (instant of the last game or award of the run before; NULL:
---   there was none).
+--   there was none), $shown (ids that are listed, the earliest first).
 -- Kinds: 'new' after the horizon; 'late' a game that was not there and lies at or before it; 'corrected' the same game with other players,
 --   time or inputs; else why it is not rated any more: its verdict now, or 'withdrawn' when no file has it any more.
 with old as (
@@ -59,6 +59,8 @@ reasons as (
 
 kinds as (
     select
+        paired.game_id,
+        paired.played_us,
         utc_day(paired.played_us) as day,
         case
             when not paired.was_rated and paired.played_us > $horizon_us then 'new'
@@ -75,7 +77,8 @@ kinds as (
 select
     day,
     kind,
-    cast(count(*) as bigint) as games
+    cast(count(*) as bigint) as games,
+    list_slice(list(game_id order by played_us asc, game_id asc), 1, $shown) as first_ids
 from kinds
 group by day, kind
 order by day, kind

@@ -26,7 +26,7 @@ from eloreplay.store import at_work, current_run
 NIGHTS_SHOWN = 10
 EARLIER_SHOWN = 20
 #: Commands whose attempts are nights, for `status`.
-NIGHTLY = ("backfill", "nightly", "rollback")
+NIGHTLY = ("backfill", "forget", "nightly", "rollback")
 
 
 # ---------------------------------------------------------------- status

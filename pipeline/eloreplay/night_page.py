@@ -116,6 +116,11 @@ def _restated(night: dict[str, Any]) -> list[str]:
         lines.append(f"  {day}  " + ", ".join(f"{games:,} {kind}" for kind, games in days[day].items()))
     if len(days) > SHOWN:
         lines.append(f"  … and {counted(len(days) - SHOWN, 'more day')}")
+    ids = night.get("restated_ids", [])
+    if ids:
+        more = night["restated_games"] - len(ids)
+        rest = f" and {more:,} more" if more else ""
+        lines.append(f"  {'game' if len(ids) == 1 else 'games'} {', '.join(printable(one) for one in ids)}{rest}")
     return lines
 
 
@@ -134,6 +139,8 @@ def _movers(changes: Any) -> list[str]:
             _points(row[name]) for name in ("rating_before", "rating_after", "change", "restated_change")
         )
         lines.append(f"  {pool}{printable(row['player_id']):<24}{before:>9} -> {after:>9}  {_signed(change):>8}  ({_signed(past)})")
+    if moved.height > SHOWN:
+        lines.append(f"  and {moved.height - SHOWN:,} more (changes.parquet of the run has them all)")
     return lines
 
 

@@ -40,6 +40,8 @@ from eloreplay.tables import ARROW_TYPES, read_kept
 
 #: Later than every game: nothing is rated again.
 NEVER_US = LAST_US
+#: Ids of restated games that a night tells.
+IDS_SHOWN = 5
 DAYS = "select distinct day from file_days where day is not null"
 
 
@@ -388,12 +390,14 @@ class Step:
 
     def _restated(self, database: Database, before: Before, instants: dict[str, int]) -> dict[str, Any]:
         """What became of the games since the run before: how many are new, which days are restated and why."""
-        rows = database.rows("restated_games", {"horizon_us": before.horizon_us})
-        new = sum(games for _, kind, games in rows if kind == "new")
+        rows = database.rows("restated_games", {"horizon_us": before.horizon_us, "shown": IDS_SHOWN})
+        new = sum(games for _, kind, games, _ in rows if kind == "new")
         kinds: dict[str, int] = {}
         days: dict[str, dict[str, int]] = {}
-        for day, kind, games in rows:
+        ids: list[int | str] = []
+        for day, kind, games, first_ids in rows:
             if kind != "new":
+                ids += first_ids
                 kinds[kind] = kinds.get(kind, 0) + games
                 days.setdefault((show_us(day * DAY_US) or str(day))[:10], {})[kind] = games
         return {
@@ -401,6 +405,7 @@ class Step:
             "restated_games": sum(kinds.values()),
             "restated": kinds,
             "restated_days": days,
+            "restated_ids": ids[:IDS_SHOWN],
             "reasons": {reason: show_us(us) for reason, us in sorted(instants.items())},
         }
 

@@ -634,13 +634,14 @@ def test_the_last_ten_nights(site: Site) -> None:
         {"time": f"2026-05-{day:02}T02:30:00Z", "command": "nightly", "outcome": "published", "run": f"{day:06d}"}
         for day in range(1, 15)
     ]
+    lines[-1] |= {"command": "forget"}
     verified = [{"time": "2026-05-20T00:00:00Z", "command": "verify", "outcome": "equal", "run": "000014"}]
     write_journal(site.out, *lines, *verified)
     found = call("status", site.out, "--json").json()
     assert [line["run"] for line in found["nights"]] == [f"{day:06d}" for day in range(5, 15)]
     assert found["last_verified"] == verified[0]
     text = call("status", site.out).stdout
-    assert text.count("nightly") == 10
+    assert (text.count("nightly"), text.count("forget")) == (9, 1)
     assert "verified     2026-05-20T00:00:00Z verify    equal" in text
 
 

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -556,8 +557,22 @@ def test_case_43_the_digest_names_new_games_restated_days_and_who_moved_most(sit
     assert "late" in out.stdout
     top = max(Out(0, "", "", site.out).rows("changes"), key=lambda row: abs(row["change"] or 0))
     assert top["player_id"] in out.stdout
+    assert "\n  2026-03-10  1 late\n  game 900\n" in out.stdout
+    assert site.out.joinpath("current", "manifest.json").read_text(encoding="utf-8").count('"restated_ids"') == 1
     for line in support_nightly.night(site.games, site.out, *AS_OF, "--json", quiet=False).ok().stdout.splitlines():
         assert isinstance(json.loads(line), dict)
+
+
+def test_the_digest_says_how_many_more_moved_and_were_restated(site: Site) -> None:
+    site.deliver(first=series(30))
+    site.backfill().ok()
+    late = [{**row, "game_id": 900 + n, "played_at": row["played_at"] + 1} for n, row in enumerate(series(30)[:7])]
+    site.deliver(second=late)
+    out = support_nightly.night(site.games, site.out, *AS_OF, "--accept-changes", "--dry-run", quiet=False).ok()
+    assert "\n  games 900, 901, 902, 903, 904 and 2 more\n" in out.stdout
+    moved = int(re.findall(r"([0-9]+) players have another rating", out.stdout)[0])
+    assert moved > 10
+    assert f"\n  and {moved - 10} more (changes.parquet of the run has them all)\n" in out.stdout
 
 
 # ---------------------------------------------------------------- a dry run, the budget, freshness
