@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from eloreplay.console import printable
+from eloreplay.settings import number
 
 SHOWN = 10
 
@@ -72,18 +73,29 @@ def verdict(table: pl.DataFrame, until: str | None, vary: dict[str, list[float |
             lines.append("Too few players have met for an interval.")
         elif low <= 0.0 <= high:
             lines.append("These games cannot tell the two apart.")
+    if until and best["rank"] > 1:
+        lines.append(f"On the games scored it stands at rank {best['rank']}.")
+    return [*lines, *_how_sure(table, best, vary)]
+
+
+def _how_sure(table: pl.DataFrame, best: dict[str, Any], vary: dict[str, list[float | None]]) -> list[str]:
+    """Whether the best setting is told from the others, and what to try next, as one statement."""
+    share = "" if best["best_share"] is None else f" (it is the best in {best['best_share']:.0%} of the bootstrap's draws)"
+    others = table.filter(~pl.col("chosen"))
+    alike = others.filter(pl.col("behind_best_low") <= 0)
+    edges = []
     for name, values in vary.items():
         tried = sorted(value for value in values if value is not None)
         if len(tried) > 1 and best[name] in (tried[0], tried[-1]):
-            lines.append(f"Its {printable(name, 60)} is at the end of the values that were tried: look beyond.")
-    if until and best["rank"] > 1:
-        lines.append(f"On the games scored it stands at rank {best['rank']}.")
-    if best["best_share"] is not None:
-        lines.append(f"In {best['best_share']:.0%} of the bootstrap's draws it is the best of all.")
-    alike = table.filter(~pl.col("chosen") & (pl.col("behind_best_low") <= 0)).height
-    if alike:
-        lines.append(f"{alike} other setting{'s' if alike > 1 else ''} cannot be told from it.")
-    return lines
+            edges.append(f"{printable(name, 60)} {'below' if best[name] == tried[0] else 'above'} {number(best[name])}")
+    beyond = f": try {' and '.join(edges)} as well" if edges else ""
+    if alike.height:
+        whom = f"{alike.height:,} of the other {others.height:,} settings" if others.height > 1 else "the other setting"
+        told = f"These games cannot tell it from {whom}{share}"
+        return [told + (f"; it is at the end of the values that were tried{beyond}." if edges else ".")]
+    known = others["behind_best_low"].null_count() == 0
+    told = f"It is better than every other setting{share}" if known else f"How sure that is cannot be said{share}"
+    return [told + (f", but the best may lie beyond the values that were tried{beyond}." if edges else ".")]
 
 
 def _text(value: Any, form: str) -> str:

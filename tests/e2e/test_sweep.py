@@ -21,6 +21,7 @@ import support
 import support_sweep as ss
 
 from eloreplay.cli import main
+from eloreplay.sweep_page import verdict
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = [
@@ -223,7 +224,55 @@ def test_what_the_page_says_of_one_setting_and_of_an_end(tmp_path: Path, small: 
     assert said.startswith("1 setting of tavla42, 900 games scored:")
     assert "Nothing varied" in said
     _, said, _ = call("sweep", *small, "--vary", "k=0.5,1,2,3", "--vary", "heavy.games=none", "--out", str(tmp_path / "end"))
-    assert "Its k is at the end of the values that were tried" in said
+    assert "values that were tried: try k below 0.5 as well" in said or "values that were tried: try k above 3 as well" in said
+    assert len([line for line in said.splitlines() if "best" in line.lower() or "cannot tell" in line]) <= 3
+
+
+HOW_SURE = [
+    ((0.1, 0.2), 1.0, [24, 32, 40], "It is better than every other setting (it is the best in 100% of the bootstrap's draws)."),
+    (
+        (0.1, 0.2),
+        1.0,
+        [32, 40, 48],
+        "It is better than every other setting (it is the best in 100% of the bootstrap's draws), but the best may lie beyond the "
+        "values that were tried: try k below 32 as well.",
+    ),
+    (
+        (-0.1, 0.2),
+        0.92,
+        [16, 24, 32],
+        "These games cannot tell it from 1 of the other 2 settings (it is the best in 92% of the bootstrap's draws); it is at the end "
+        "of the values that were tried: try k above 32 as well.",
+    ),
+    (
+        (-0.1, -0.2),
+        0.5,
+        [24, 32, 40],
+        "These games cannot tell it from 2 of the other 2 settings (it is the best in 50% of the bootstrap's draws).",
+    ),
+    ((None, None), None, [24, 32, 40], "How sure that is cannot be said."),
+]
+
+
+@pytest.mark.parametrize(("behind", "share", "values", "said"), HOW_SURE)
+def test_a_sweep_says_one_thing_of_how_sure_it_is(
+    behind: tuple[float | None, float | None], share: float | None, values: list[float | None], said: str
+) -> None:
+    others = sorted({24.0, 32.0, 40.0} - {32.0})
+    table = pl.DataFrame(
+        {
+            "setting": [0, 1, 2],
+            "name": ["as they are", "k=24", "k=40"],
+            "k": [32.0, *others],
+            "chosen": [True, False, False],
+            "log_loss": [0.6, 0.7, 0.8],
+            "best_share": [share, None, None],
+            "behind_best_low": [None, *behind],
+            "rank": [1, 2, 3],
+        },
+        schema_overrides={"best_share": pl.Float64, "behind_best_low": pl.Float64},
+    )
+    assert verdict(table, None, {"k": values}) == ["Best: the rules as they are.", said]
 
 
 def test_pools_are_rated_apart(tmp_path: Path) -> None:
