@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eloreplay.boards import to_the_second
-from eloreplay.console import number, printable
+from eloreplay.console import counted, number, printable
 
 #: Lines of the board that the page shows.
 BOARD_LINES = 20
@@ -57,7 +57,7 @@ def _ladder(ladder: dict[str, Any]) -> list[str]:
     lines = [f"The order{name}, over {ladder['players']:,} players in both"]
     for key, title in (("spearman", "Spearman's rank correlation"), ("kendall", "Kendall's tau-b")):
         value = ladder[key]
-        lines.append(f"  {title:<30}{'not defined' if value is None else f'{value:.4f}'}")
+        lines.append(f"  {title:<30}{'not defined' if value is None else correlation(value)}")
     for length, board in ladder["boards"].items():
         entries, exits = len(board["entries"]), len(board["exits"])
         moves = len(board["moves"])
@@ -77,6 +77,14 @@ def _ladder(ladder: dict[str, Any]) -> list[str]:
     return lines
 
 
+def correlation(value: float) -> str:
+    """A rank correlation with four decimals, or with as many as show that it is not 1 (or -1)."""
+    digits = 4
+    while abs(value) < 1 and abs(float(f"{value:.{digits}f}")) == 1 and digits < 17:
+        digits += 2
+    return f"{value:.{digits}f}"
+
+
 def _movers(movers: list[dict[str, Any]]) -> list[str]:
     if not movers:
         return ["Nobody has another rating."]
@@ -85,7 +93,7 @@ def _movers(movers: list[dict[str, Any]]) -> list[str]:
         where = f" ({printable(row['pool'])})" if row.get("pool") is not None else ""
         lines.append(
             f"  {printable(row['player_id'])}{where}: {number(row['rating_a'])} -> {number(row['rating_b'])} "
-            f"({number(row['change'], sign=True)}), {row['differing_games']:,} games differ"
+            f"({number(row['change'], sign=True)}), {counted(row['differing_games'], 'game differs', 'games differ')}"
         )
         first = row["first"]
         if first["at"] is not None:

@@ -108,7 +108,7 @@ def forget(
     report("looking for the player", 0, 0)
     places = _places(out, counting)
     if not places and known is None:
-        raise UsageFault(f"{out}: nothing in this folder names the player {given!r}: ids are compared exactly, 7 is not '007'")
+        raise UsageFault(f"{out}: nothing in this folder names the player {given!r}{_compared(given)}")
     if dry_run:
         return Forgot(None, known, places)
     _note_other_accounts(current, player, note)
@@ -356,6 +356,13 @@ def _renew_page(folder: Path) -> None:
         remake(folder, page, None, None, "svg")
     except (EloreplayError, OSError, KeyError, ValueError):
         page.unlink()
+
+
+def _compared(given: str) -> str:
+    """How ids are compared, for who may have written his in another way."""
+    if not given.strip():
+        return "; an empty id names nobody"
+    return ": ids are compared exactly, 7 is not '007'" if given.strip("+- 0").isdecimal() else "; capitals and blanks count"
 
 
 def _rename_journal(out: Path, renaming: Renaming) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eloreplay.console import printable
+from eloreplay.console import counted, printable
 from eloreplay.forget import Forgot
 
 
@@ -13,13 +13,17 @@ def page(out: Path, done: Forgot, dry_run: bool) -> str:
     files, rows = (sum(place[key] for place in done.places.values()) for key in ("files", "rows"))
     lines = []
     if dry_run:
-        lines.append(f"The id stands in {rows:,} rows of {files:,} files of {out}. Nothing was changed.")
+        lines.append(f"The id stands in {counted(rows, 'row')} of {counted(files, 'file')} of {out}. Nothing was changed.")
     elif done.run is None:
-        lines.append(f"Nothing was left of the player in run and rule; {files:,} other files were put right ({rows:,} rows).")
+        other = counted(files, "other file was", "other files were")
+        lines.append(f"Nothing was left of the player in run and rule; {other} put right ({counted(rows, 'row')}).")
     else:
         lines.append(f"The player is {printable(done.name, 40)} now, from run {done.run} on and in every run that is kept.")
-        lines.append(f"The id stood in {rows:,} rows of {files:,} files:")
-    lines += [f"  {place:<16}{one['rows']:>10,} rows in {one['files']:,} files" for place, one in sorted(done.places.items())]
+        lines.append(f"The id stood in {counted(rows, 'row')} of {counted(files, 'file')}:")
+    lines += [
+        f"  {place:<16}{one['rows']:>10,} {'row' if one['rows'] == 1 else 'rows'} in {counted(one['files'], 'file')}"
+        for place, one in sorted(done.places.items())
+    ]
     if not dry_run:
         lines.append(
             "Later runs in this folder replace the id as they read it. The games' own files still hold it, and so does whatever "

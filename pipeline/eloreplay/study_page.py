@@ -79,9 +79,13 @@ class _Figures:
         if row is None or (row["value"] is None and row["low"] is None):
             return "–"
         value, low, high = (None if row[name] is None else _plain(row[name], form) for name in ("value", "low", "high"))
+        if value is None:
+            return (
+                f"cannot be told (from {low} {'up' if high is None else f'to {high}'})" if low else f"cannot be told (up to {high})"
+            )
         if not interval or (low is None and high is None):
-            return value or "–"
-        return f"{value or '–'} ({low or '…'} – {high or '…'})"
+            return value
+        return f"{value} ({low or '…'} – {high or '…'})"
 
 
 def _plain(value: float, form: str) -> str:

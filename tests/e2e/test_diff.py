@@ -11,6 +11,8 @@ import pytest
 from support import Backfill, Out, Row, game, own_rules, write
 from support_nightly import command, night
 
+from eloreplay.diff_page import correlation, page
+
 START = "2026-10-0"
 
 
@@ -150,3 +152,26 @@ def test_an_award_is_where_two_runs_part(run_backfill: Backfill, awarded: bool) 
     first = next(mover for mover in found["movers"] if mover["player_id"] == "c")["first"]
     assert first["game_id"] is None
     assert first["change_b" if awarded else "change_a"] == 40
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1.0, "1.0000"),
+        (-1.0, "-1.0000"),
+        (0.5, "0.5000"),
+        (0.99994, "0.9999"),
+        (0.999998, "0.999998"),
+        (-0.99999999, "-0.99999999"),
+        (1 - 2**-53, "0.9999999999999999"),
+    ],
+)
+def test_a_correlation_that_is_not_1_does_not_look_like_it(value: float, shown: str) -> None:
+    assert correlation(value) == shown
+
+
+def test_one_game_differs(run_backfill: Backfill) -> None:
+    first = run_backfill([game(1, "2026-10-01 10:00:00", "a", "b")]).ok().folder
+    second = run_backfill([game(1, "2026-10-01 10:00:00", "b", "a")]).ok().folder
+    found = as_json(first, second)
+    assert "1 game differs\n" in page(found) + "\n"

@@ -307,7 +307,14 @@ def test_whom_nobody_knows_is_refused_and_recorded_nowhere(run_backfill: Backfil
     refused = forget(out, "nobody-at-all")
     assert (refused.code, "nothing in this folder names the player 'nobody-at-all'" in refused.stderr) == (2, True)
     assert (seen(out), (out / "journal.jsonl").read_bytes()) == was
+    assert "exactly" not in refused.stderr
+    assert "names the player '007': ids are compared exactly, 7 is not '007'\n" in forget(out, "007").stderr
+    assert "names the player ''; an empty id names nobody\n" in forget(out, "").stderr
     numbers = run_backfill([game(1, "2026-10-01 10:00:00", 1, 2)]).ok().folder
+    said = forget(numbers, "1", "--dry-run").ok().stdout
+    assert "  players                  1 row in 1 file\n" in said
+    assert "1 rows" not in said
+    assert "1 files" not in said
     refused = forget(numbers, "one")
     assert (refused.code, "player ids are integers" in refused.stderr) == (2, True)
 
