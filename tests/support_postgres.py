@@ -8,8 +8,10 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -110,6 +112,38 @@ def cluster() -> Iterator[Cluster]:
         if (folder / "data" / "postmaster.pid").exists():
             call(str(place / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "-w", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+ENDS_ITSELF = """
+import os, sys
+from eloreplay import send_postgres
+from eloreplay.cli import main
+from eloreplay.console import Console
+
+step, share, how = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+if step == "last":
+    send_postgres._say_what_is_there = lambda *_: os.kill(os.getpid(), how)
+
+def report(self, now, done, total):
+    global step
+    if now == step and done > share * total:
+        step = ""
+        os.kill(os.getpid(), how)
+
+Console.report = report
+code = main(sys.argv[4:])
+sys.stdout.flush()
+os._exit(code)
+"""
+
+
+def killed(words: list[object], step: str, share: float = 0.0, how: signal.Signals = signal.SIGKILL) -> int:
+    """Run the command in a process of its own that gets a signal once it has done this share of a step ("last": all but the
+    word on which run is there); returns how it ended.
+    """
+    return subprocess.run(
+        [sys.executable, "-c", ENDS_ITSELF, step, str(share), str(int(how)), *map(str, words)], check=False
+    ).returncode
 
 
 # ---------------------------------------------------------------- runs that are made up

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import duckdb
 import polars as pl
 import pytest
 import support
-from support_postgres import Cluster, cluster, made_up_run
+from support_postgres import Cluster, cluster, killed, made_up_run
 
 from eloreplay import send_postgres
 from eloreplay.cli import main
@@ -316,33 +316,17 @@ def test_until_the_commit_readers_get_the_old_run_at_once(
 # ---------------------------------------------------------------- killed, at once, refused
 
 
-def killed(root: Path, to: str, when: Callable[[dict[str, Any]], bool], how: signal.Signals = signal.SIGKILL) -> int:
-    """Run the command in a process of its own and kill it as soon as it says what `when` waits for; returns how it ended."""
-    words = [sys.executable, "-m", "eloreplay", "publish", str(root), "--to", to, "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if when(json.loads(line)):
-                process.send_signal(how)
-                break
-        process.stdout.read()
-    return process.returncode
-
-
 @pytest.mark.parametrize("first", [True, False], ids=["the first time", "over an old run"])
-@pytest.mark.parametrize("step", ["begun", "half", "indexes"])
-def test_a_killed_publish_leaves_the_old_tables(server: Cluster, database: str, tmp_path: Path, first: bool, step: str) -> None:
-    to, rows = address(server, database), 200_000
+@pytest.mark.parametrize(("step", "share"), [("sending", 0.0), ("sending", 0.5), ("last", 0.0)])
+def test_a_killed_publish_leaves_the_old_tables(
+    server: Cluster, database: str, tmp_path: Path, first: bool, step: str, share: float
+) -> None:
+    to, rows = address(server, database), 100_000
     if not first:
         made_up_run(tmp_path / "out", 1, 3000)
         publish(tmp_path / "out", to)
     made_up_run(tmp_path / "out", 2, rows)
-    found: dict[str, Callable[[dict[str, Any]], bool]] = {
-        "begun": lambda line: line.get("step") == "sending",
-        "half": lambda line: line.get("step") == "sending" and line["done"] > rows // 2,
-        "indexes": lambda line: line.get("step") == "indexes",
-    }
-    assert killed(tmp_path / "out", to, found[step]) == -signal.SIGKILL
+    assert killed(["publish", tmp_path / "out", "--to", to], step, share) == -signal.SIGKILL
     if first:
         assert server.value("select count(*) from pg_namespace where nspname = 'eloreplay'", database) == 0
     else:
@@ -356,7 +340,7 @@ def test_an_interrupted_publish_says_so(server: Cluster, database: str, tmp_path
     made_up_run(tmp_path / "out", 1, 3000)
     publish(tmp_path / "out", to)
     made_up_run(tmp_path / "out", 2, 200_000)
-    assert killed(tmp_path / "out", to, lambda line: line.get("step") == "sending", signal.SIGINT) == 130
+    assert killed(["publish", tmp_path / "out", "--to", to], "sending", 0.2, signal.SIGINT) == 130
     assert_holds(server, database, tmp_path / "out" / "runs" / "000001")
 
 
@@ -663,15 +647,14 @@ def test_a_duckdb_file_of_somebody_else(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("step", ["writing"])
-def test_a_killed_duckdb_file_is_as_it_was(tmp_path: Path, step: str) -> None:
+def test_a_killed_duckdb_file_is_as_it_was(tmp_path: Path) -> None:
     made_up_run(tmp_path / "out", 1, 1000)
     path = tmp_path / "there" / "r.duckdb"
     path.parent.mkdir()
     publish(tmp_path / "out", str(path))
     before = path.read_bytes()
     made_up_run(tmp_path / "out", 2, 200_000)
-    assert killed(tmp_path / "out", str(path), lambda line: line.get("step") == step) == -signal.SIGKILL
+    assert killed(["publish", tmp_path / "out", "--to", path], "writing") == -signal.SIGKILL
     assert path.read_bytes() == before
     publish(tmp_path / "out", str(path))
     assert in_duckdb(path, "select max(rule_version) from timeline").item() == "2"
