@@ -176,11 +176,21 @@ def check(games: tuple[str, ...], **options: Any) -> None:
 @cli.command()
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @click.option("--since", multiple=True, type=Since(), metavar="V=T", help="First instant of a rule version; may be repeated.")
+@click.option("--toml", "as_toml", is_flag=True, help="The file itself, to copy and change.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for machines.")
-def rules(name: str | None, since: tuple[tuple[str, int], ...], as_json: bool) -> None:
-    """List the shipped rulesets, or show one with the tables that a site would publish."""
-    from eloreplay import rulebook
+def rules(name: str | None, since: tuple[tuple[str, int], ...], as_toml: bool, as_json: bool) -> None:
+    """List the shipped rulesets, or show one with the tables that a site would publish.
 
+    Example: eloreplay rules tavla42 --toml > mine.toml
+    """
+    from eloreplay import rulebook
+    from eloreplay.rules import ruleset_text
+
+    if as_toml:
+        if name is None or as_json or since:
+            raise UsageFault("--toml prints the file of one ruleset as it is: name it, without --json and --since")
+        click.echo(ruleset_text(name), nl=False)
+        return
     if name is None:
         rulesets = rulebook.listing()
         click.echo(as_json_text(rulesets) if as_json else rulebook.listing_text(rulesets))

@@ -433,6 +433,16 @@ def rules_source(name_or_path: str) -> str:
     return name_or_path if name_or_path in shipped_rulesets() else os.path.abspath(name_or_path)
 
 
+def ruleset_text(name_or_path: str) -> str:
+    """The file of a ruleset as it is, to copy and change.
+
+    Raises:
+        UsageFault: unknown file or key, or a wrong value.
+    """
+    load_undated(name_or_path)
+    return find_ruleset(name_or_path).read_text(encoding="utf-8")
+
+
 def load_ruleset(name_or_path: str, since: Mapping[str, int] | None = None) -> Ruleset:
     """Read, check and settle a ruleset.
 

@@ -14,6 +14,9 @@ import naive
 import polars as pl
 import pytest
 from support import Backfill, Out, Row, game, iso, ts
+from support_nightly import command
+
+from eloreplay.rules import SHIPPED, load_undated, shipped_rulesets
 
 AS_OF = ("--as-of", "2027-01-01")
 NOON = ts("2026-03-10 12:00:00")
@@ -446,3 +449,28 @@ def test_only_a_version_that_needs_lengths_uses_them(run_backfill: Backfill, own
     missing = run_backfill([game(1, NOON, "A", "B")], *AS_OF, rules=own(tail=second, integer=False))
     assert missing.code == 3
     assert "match_length" in missing.text
+
+
+# ---------------------------------------------------------------- a file to begin from
+
+
+@pytest.mark.parametrize("name", shipped_rulesets())
+def test_the_file_of_a_ruleset_is_printed_as_it_is_and_can_be_used(name: str, own: Any, tmp_path: Path) -> None:
+    printed = command(["rules", name, "--toml"], tmp_path).ok().stdout
+    assert printed == (SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
+    copy = tmp_path / "copy.toml"
+    copy.write_text(printed, encoding="utf-8")
+    assert load_undated(str(copy)) == load_undated(name)
+    assert command(["rules", copy, "--toml"], tmp_path).ok().stdout == printed
+
+
+def test_what_has_no_file_to_print(own: Any, tmp_path: Path) -> None:
+    for words, said in (
+        (["--toml"], "name it"),
+        (["tavla42", "--toml", "--json"], "without --json"),
+        (["tavla42", "--toml", "--since", "1.2.0=2026-03-22"], "--since"),
+        (["nobody", "--toml"], "neither a file nor a shipped ruleset"),
+        ([own("q = 3"), "--toml"], "unknown key"),
+    ):
+        refused = command(["rules", *words], tmp_path)
+        assert (refused.code, refused.stdout, said in refused.stderr) == (2, "", True), refused.text
