@@ -33,6 +33,8 @@ SHOWN, SHOWN_VALUES = 10, 12
 #: Bytes of working space for each row read (measured, with some room), and a base.
 BYTES_A_ROW, BYTES_A_CHECK = 200, 64 << 20
 SECOND_US = 1_000_000
+#: Two columns with one of these in their names look like the scores of two sides.
+SCORE_WORDS = ("score", "points", "goals")
 
 #: Result in the report to its query; those that give one row, and those that give a list.
 SINGLE = {"span": "quality_span", "ties": "quality_ties", "players": "quality_players", "copies": "quality_copies"}
@@ -121,6 +123,7 @@ def check(
         "max_rejected": options.max_rejected,
         "backfill_would_stop": share > options.max_rejected,
         "absent_columns": _absent(inputs, intake),
+        "score_columns": _scores(inputs, intake),
         "limits": {
             "double_submit_s": DOUBLE_SUBMIT_S,
             "long_gap_s": LONG_GAP_S,
@@ -179,6 +182,15 @@ def _absent(inputs: Inputs, intake: Intake) -> list[str]:
     """The optional columns that no file has and nothing maps: their defaults hold."""
     names = {name for source in intake.sources for name in source.names}
     return [c.name for c in GAME_COLUMNS if not c.required and c.name not in names and c.name not in inputs.mapping.sources]
+
+
+def _scores(inputs: Inputs, intake: Intake) -> list[str]:
+    """Columns that look like the scores of the two sides, when no draw can be told from the rows as they are mapped."""
+    names = sorted({name for source in intake.sources for name in source.names})
+    if "is_draw" in names or "is_draw" in inputs.mapping.sources:
+        return []
+    found = [[name for name in names if word in name.lower()] for word in SCORE_WORDS]
+    return sorted({name for alike in found if len(alike) > 1 for name in alike})
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ WIDTH = 100
 TIED_SHARE, MIDNIGHT_SHARE, ONCE_SHARE = 0.001, 0.5, 0.5
 #: A month with less than this part of the usual (median) month looks like a file that is missing.
 THIN_MONTH = 0.25
-MONTHS_SHOWN, LIST_SHOWN = 24, 5
+MONTHS_SHOWN, LIST_SHOWN, SCORES_SHOWN = 24, 5, 4
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,14 @@ def _values(found: dict[str, Any]) -> Section:
     meaning = "A value that does not belong to its column is most often a mapping that points to the wrong one."
     if bad:
         meaning += f" Refused for their values: {', '.join(f'{reason} {refused[reason]:,}' for reason in bad)}."
-    return Section("values", "Modes, cubes and lengths", lines, meaning, bool(bad))
+    scores = found["score_columns"]
+    if scores:
+        shown = ", ".join(printable(name, 40) for name in scores[:SCORES_SHOWN])
+        meaning += (
+            f" Draws may be lost: no is_draw is mapped, and {shown} look like scores. If games can be drawn, map it in the columns "
+            'file, as in is_draw = "home_score = away_score".'
+        )
+    return Section("values", "Modes, cubes and lengths", lines, meaning, bool(bad or scores))
 
 
 def _table_row(name: str, content: str) -> list[str]:

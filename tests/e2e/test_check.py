@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 import support
@@ -144,6 +147,42 @@ def test_ties_and_dates(check: Check) -> None:
     midnight = START - START % DAY
     dates = [game(n, midnight + n * DAY, "a", f"b{n}") for n in range(10)]
     assert "Most stamps are dates, not instants" in " ".join(check(dates).stdout.split())
+
+
+def test_scores_instead_of_a_winner_as_the_tutorial_shows(check: Check, run_backfill: support.Backfill, tmp_path: Path) -> None:
+    """The columns file of the tutorial: wins of both sides, a draw that counts half, a game without a score refused."""
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (toml,) = re.findall(r"```toml\n(\[columns\]\n.*?home_score.*?)```", page, re.DOTALL)
+    columns = tmp_path / "columns.toml"
+    columns.write_text(toml, encoding="utf-8")
+    played = [("a", "b", 2, 1), ("a", "c", 0, 3), ("b", "d", 1, 1), ("c", "d", None, 2)]
+    start = dt.datetime(2026, 3, 1)
+    rows = [
+        {"id": at, "finished": start + dt.timedelta(hours=at), "home": home, "away": away, "home_score": x, "away_score": y}
+        for at, (home, away, x, y) in enumerate(played)
+    ]
+    files = tmp_path / "league"
+    files.mkdir()
+    pl.DataFrame(rows).write_parquet(files / "games.parquet")
+    limit = ("--columns", str(columns), "--max-rejected", "50%")
+    options = ("--rules", "chess", *limit)
+    found = check(files, "--json", *options).found
+    assert found["score_columns"] == []
+    assert (found["bins"]["rated"], found["bins"]["rejected"]["missing_id"]) == (3, 1)
+    out = run_backfill(files, *limit, rules="chess").ok()
+    players = {row["player_id"]: row for row in pl.read_parquet(out.current / "players.parquet").to_dicts()}
+    assert {name: (row["wins"], row["losses"]) for name, row in players.items()} == {
+        "a": (1, 1),
+        "b": (0, 1),
+        "c": (1, 0),
+        "d": (0, 0),
+    }
+    assert players["d"]["games"] == 1
+    columns.write_text(re.sub("is_draw.*", "", toml), encoding="utf-8")
+    lost = check(files, *options)
+    assert "Draws may be lost: no is_draw is mapped, and away_score, home_score look like scores" in " ".join(lost.stdout.split())
+    assert "values" in check(files, "--json", *options).looks()
+    assert "Draws may be lost" not in check(ordinary()).stdout
 
 
 def test_gap_and_missing_month(check: Check) -> None:
