@@ -76,7 +76,7 @@ class _Figures:
 
     def text(self, statistic: str, form: str, key: tuple[str, str] = ("all", ""), interval: bool = True) -> str:
         row = self.rows.get((f"{statistic}_cluster", *key)) or self.rows.get((statistic, *key))
-        if row is None or (row["value"] is None and row["low"] is None):
+        if row is None or all(row[name] is None for name in ("value", "low", "high")):
             return "–"
         value, low, high = (None if row[name] is None else _plain(row[name], form) for name in ("value", "low", "high"))
         if value is None:

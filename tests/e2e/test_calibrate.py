@@ -15,6 +15,8 @@ import pytest
 from support import Backfill, Out, Row, game, own_rules, ts
 from support_study import one
 
+from eloreplay.study_page import _Figures
+
 DAY = 86_400_000_000
 AS_OF = ("--as-of", "2027-01-01")
 
@@ -209,6 +211,24 @@ def test_the_verdict_is_that_of_the_interval(own: Any, fitted: Any, slope: Any, 
     said = divisor_verdict(own, fitted, slope)
     assert said.startswith(begins)
     assert said.endswith("the lower is the better.")
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "shown"),
+    [
+        (1292.0, 1255.0, 1331.0, "1,292 (1,255 – 1,331)"),
+        (1292.0, 1255.0, None, "1,292 (1,255 – …)"),
+        (None, 471.0, None, "cannot be told (from 471 up)"),
+        (None, 471.0, 900.0, "cannot be told (from 471 to 900)"),
+        (None, None, 900.0, "cannot be told (up to 900)"),
+        (1292.0, None, None, "1,292"),
+        (None, None, None, "–"),
+    ],
+)
+def test_a_figure_that_cannot_be_told_says_so(value: Any, low: Any, high: Any, shown: str) -> None:
+    row = {"statistic": "fitted_divisor", "slice": "all", "slice_value": "", "games": 9, "value": value, "low": low, "high": high}
+    figures = _Figures(pl.DataFrame([row], schema_overrides=dict.fromkeys(("value", "low", "high"), pl.Float64)))
+    assert figures.text("fitted_divisor", ",.0f") == shown
 
 
 def test_json_and_quiet(run_backfill: Backfill) -> None:
