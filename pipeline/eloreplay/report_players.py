@@ -125,7 +125,7 @@ def histogram(ratings: pl.Series, middle: float) -> tuple[list[tuple[float, int]
     The middle half, `middle` points wide, is some eight bins wide, so that its edges can be seen; there are at most `BARS` bins.
     """
     lowest, highest = float(ratings.min()), float(ratings.max())  # type: ignore[arg-type]
-    width = max(1.0, step_of(middle / 8, 2) if middle > 0 else 1.0, step_of(max(highest - lowest, 1.0), BARS + 1))
+    width = max(1.0, step_of(middle / 8, 2) if middle > 8 else 1.0, step_of(max(highest - lowest, 1.0), BARS + 1))
     width = 5.0 if width == 2.5 else width
     first, last = int(lowest // width), int(highest // width)
     at = (ratings / width).floor().cast(pl.Int64).value_counts(name="n")

@@ -177,7 +177,11 @@ def test_a_study_replaces_a_study_and_nothing_else(run_backfill: Backfill, tmp_p
     assert "not touched" in errors
     assert snapshot(to) == before
     assert json.loads((to / "manifest.json").read_text(encoding="utf-8"))["run"]["run"] == "000001"
-    assert study(out.folder / "current")[0] == 2
+    # The published run by its own name is the same question; its study still stands beside the runs, and no run is touched.
+    run = snapshot(out.folder / "runs")
+    assert study(out.folder / "current")[0] == 0
+    assert snapshot(out.folder / "runs") == run
+    assert (out.folder / "studies" / "calibrate" / "summary.parquet").is_file()
     assert study(tmp_path / "nowhere")[0] == 2
 
 
