@@ -288,7 +288,7 @@ def extra_tables(rng: random.Random, case: Case, people: list[Any]) -> None:
         ]
 
 
-@pytest.mark.parametrize("seed", range(280))
+@pytest.mark.parametrize("seed", [*range(160), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(160, 400))])
 def test_whole_run_equals_the_twin(run_backfill: support.Backfill, seed: int) -> None:
     case = make(seed)
     rules: Any = case.rules
