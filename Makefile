@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 PEERS := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all bench lint format typecheck imports check clean
+.PHONY: help setup run test test-all bench commands-page lint format typecheck imports check clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -44,6 +44,9 @@ $(PEERS)/.installed: pyproject.toml constraints.txt $(STAMP)
 	@$(PYTHON) -m venv --clear $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]' -c constraints.txt
 	@touch $@
+
+commands-page: $(STAMP)  ## docs/commands.md, from the help of the commands
+	@$(BIN)/python tests/commands_page.py
 
 lint: $(STAMP)  ## style of Python and SQL
 	$(BIN)/ruff check .

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import click
+import commands_page
 import pyarrow.parquet as pq
 import pytest
 
@@ -279,3 +280,9 @@ def test_pages_are_plain_and_of_no_machine(page: str) -> None:
     for number, line in enumerate(text.splitlines(), 1):
         assert line == line.rstrip(), f"{page}:{number}: blanks at the end"
         assert not re.search(r"/(tmp|home|root|work)/\w", line), f"{page}:{number}: a path of one machine"
+
+
+def test_the_page_of_commands_is_what_the_code_says() -> None:
+    """In a process of its own: click keeps the options for help of whoever asked a command first."""
+    made = subprocess.run([sys.executable, commands_page.__file__, "-"], capture_output=True, encoding="utf-8", check=True).stdout
+    assert commands_page.PAGE.read_text(encoding="utf-8") == made, "run: make commands-page"
